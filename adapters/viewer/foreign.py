@@ -23,6 +23,8 @@ from rlvr.adapters.viewer.traces import (
     NotATrace,
     Trace,
     episode_trace,
+    mapping_of,
+    named_numbers,
     number_of,
     text_of,
     whole_of,
@@ -40,7 +42,6 @@ from rlvr.envs.core.tables import scan_table
 
 ZSTANDARD = 93  # the number of this compression in zip files
 MAX_ENTRY = 256 << 20  # bytes of one entry of a zip, unpacked
-SUCCESS = {"C": True, "I": False}  # Inspect's marks
 
 
 def trace_of(record: Any) -> Trace:
@@ -72,22 +73,17 @@ def trace_of(record: Any) -> Trace:
 def _take_result(trace: Trace, record: Mapping[str, Any]) -> None:
     """The reward and the outcome under the names that tools use."""
     reward = next((n for n in map(number_of, (record.get("reward"), record.get("score"))) if n is not None), None)
-    trace.reward = reward
+    trace.take_reward(reward if reward is not None else trace.reward)
     correct = record.get("correct", record.get("success"))
     if isinstance(correct, bool):
-        trace.success = correct
-    elif reward is not None:
-        trace.success = reward >= 1
-    if trace.success is not None:
-        trace.status = "correct" if trace.success else "partial" if reward is not None and reward > 0 else "wrong"
-    error = record.get("error")
-    if error:
-        trace.status, trace.success, trace.error = "env_error", None, text_of(error)
+        trace.take_success(correct)
+    if record.get("error"):
+        trace.take_error(text_of(record["error"]))
     trace.step = whole_of(record.get("step"))
 
 
-def _rest(record: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
-    return {name: value for name, value in record.items() if name not in known}
+def _without(record: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in record.items() if name not in names}
 
 
 def chat_trace(record: Mapping[str, Any], messages: Sequence[Any]) -> Trace:
@@ -96,7 +92,7 @@ def chat_trace(record: Mapping[str, Any], messages: Sequence[Any]) -> Trace:
     trace.env = text_of(record.get("env_id") or record.get("task") or record.get("source"))
     trace.tools = text_of(record.get("tools"))
     _take_result(trace, record)
-    trace.notes = _rest(record, ("messages", "conversation", "conversations", "tools"))
+    trace.notes = _without(record, "messages", "conversation", "conversations", "tools")
     return trace
 
 
@@ -112,20 +108,16 @@ def completion_trace(record: Mapping[str, Any]) -> Trace:
     trace = Trace(
         "trl" if is_trl else "verifiers", messages=messages, env=text_of(record.get("task") or record.get("env_id"))
     )
-    _take_result(trace, record)
-    known = {"prompt", "completion", "reward", "step", "task", "answer", "example_id", "id"}
-    numbers = {name: number_of(value) for name, value in record.items() if name not in known}
-    trace.parts = {name: number for name, number in numbers.items() if number is not None and name != "advantage"}
-    if is_trl and trace.reward is None and trace.parts:
+    fields = ("prompt", "completion", "reward", "step", "task", "answer", "example_id", "id", "advantage")
+    trace.parts = named_numbers(_without(record, *fields))
+    if is_trl and trace.parts:
         trace.reward = sum(trace.parts.values())  # TRL writes a column for each reward function, and no sum
-    if trace.success is None and trace.reward is not None and not trace.error:
-        trace.success = trace.reward >= 1
-        trace.status = "correct" if trace.success else "partial" if trace.reward > 0 else "wrong"
+    _take_result(trace, record)
     example = record.get("example_id", record.get("id"))
     trace.group = whole_of(example)
     trace.key = text_of(example) if example is not None else ""
     trace.reason = f"expected: {text_of(record['answer'])}" if record.get("answer") else ""
-    trace.notes = _rest(record, ("prompt", "completion"))
+    trace.notes = _without(record, "prompt", "completion")
     return trace
 
 
@@ -133,8 +125,7 @@ def inspect_trace(record: Mapping[str, Any]) -> Trace:
     """A sample of an Inspect log."""
     trace = Trace("inspect", messages=messages_of(record["messages"]), key=text_of(record.get("id")))
     trace.group, trace.sample = whole_of(record.get("id")), whole_of(record.get("epoch")) or 0
-    scores = record.get("scores")
-    for name, score in (scores if isinstance(scores, dict) else {}).items():
+    for name, score in mapping_of(record.get("scores")).items():
         value = score.get("value") if isinstance(score, dict) else score
         number = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}.get(value) if isinstance(value, str) else None
         number = float(value) if isinstance(value, bool) else number_of(value) if number is None else number
@@ -143,13 +134,9 @@ def inspect_trace(record: Mapping[str, Any]) -> Trace:
         if isinstance(score, dict) and not trace.reason:
             trace.reason, trace.answer = text_of(score.get("explanation")), text_of(score.get("answer"))
     if trace.parts:
-        trace.reward = next(iter(trace.parts.values()))
-        trace.success = trace.reward >= 1
-        trace.status = "correct" if trace.success else "partial" if trace.reward > 0 else "wrong"
-    error = record.get("error")
-    if error:
-        message = error.get("message") if isinstance(error, dict) else error
-        trace.status, trace.success, trace.error = "env_error", None, text_of(message)
+        trace.take_reward(next(iter(trace.parts.values())))
+    if error := record.get("error"):
+        trace.take_error(text_of(error.get("message") if isinstance(error, dict) else error))
     trace.notes = {
         name: record[name] for name in ("target", "metadata", "model_usage", "total_time") if record.get(name)
     }
@@ -175,8 +162,7 @@ def read_inspect(path: Path) -> Iterator[Trace]:
             yield from logtree_traces(log)
             return
         if not isinstance(log, dict) or "eval" not in log:
-            known = "a log of Inspect, a log of tinker-cookbook or a trajectory of Harbor (ATIF)"
-            raise ValueError(f"{path.name} is none of {known}")
+            raise ValueError(f"{path.name} is no log of Inspect, log of tinker-cookbook or trajectory of Harbor (ATIF)")
         for sample in log.get("samples") or []:
             yield _named(trace_of(sample), log["eval"])
         return
@@ -212,19 +198,19 @@ def _zstandard(packed: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
     packed.fp.seek(entry.header_offset)
     head = packed.fp.read(30)  # the local header: two lengths at its end, then a name and more fields
     packed.fp.seek(sum(struct.unpack("<HH", head[26:30])), os.SEEK_CUR)
-    held = packed.fp.read(entry.compress_size)
+    compressed = packed.fp.read(entry.compress_size)
     try:
-        with zstandard.ZstdDecompressor(max_window_size=MAX_ENTRY).stream_reader(held) as reader:
-            found: bytes = reader.read(entry.file_size + 1)
+        with zstandard.ZstdDecompressor(max_window_size=MAX_ENTRY).stream_reader(compressed) as reader:
+            data: bytes = reader.read(entry.file_size + 1)
     except zstandard.ZstdError as error:
         raise ValueError(f"{entry.filename} is damaged: {error}") from error
-    if len(found) != entry.file_size or zlib.crc32(found) != entry.CRC:
+    if len(data) != entry.file_size or zlib.crc32(data) != entry.CRC:
         raise ValueError(f"{entry.filename} is damaged")
-    return found
+    return data
 
 
 def _named(trace: Trace, evaluation: Any) -> Trace:
-    trace.env = text_of(evaluation.get("task")) if isinstance(evaluation, dict) else ""
+    trace.env = text_of(mapping_of(evaluation).get("task"))
     return trace
 
 

@@ -13,8 +13,10 @@ from rlvr.adapters.viewer.messages import message_of, messages_of
 from rlvr.adapters.viewer.traces import (
     ChatMessage,
     Trace,
+    list_of,
     mapping_of,
     mappings_of,
+    named_numbers,
     number_of,
     numbers_of,
     text_of,
@@ -61,10 +63,10 @@ def verifiers_trace(record: Mapping[str, Any]) -> Trace:
 
 def _about(agent: Mapping[str, Any]) -> dict[str, Any]:
     """What else a record says of an agent; its messages and tools are shown apart."""
-    held = ("stop_condition", "rewards", "metrics", "info", "num_input_tokens", "num_output_tokens", "timing")
+    fields = ("stop_condition", "rewards", "metrics", "info", "num_input_tokens", "num_output_tokens", "timing")
     who = mapping_of(agent.get("agent"))
     named = {"name": who.get("name"), "model": mapping_of(who.get("config")).get("model")}
-    return {**named, **{name: agent[name] for name in held if agent.get(name)}}
+    return {**named, **{name: agent[name] for name in fields if agent.get(name)}}
 
 
 def _take_outcome(trace: Trace, record: Mapping[str, Any], agents: Sequence[Mapping[str, Any]]) -> None:
@@ -75,8 +77,8 @@ def _take_outcome(trace: Trace, record: Mapping[str, Any], agents: Sequence[Mapp
     rewards: list[float] = []
     earned: list[bool] = []  # whether each score that may add to the reward is full
     for agent in trained:
-        for name, held in mapping_of(agent.get("rewards")).items():
-            score, weight = number_of(mapping_of(held).get("score")), number_of(mapping_of(held).get("weight"))
+        for name, item in mapping_of(agent.get("rewards")).items():
+            score, weight = number_of(mapping_of(item).get("score")), number_of(mapping_of(item).get("weight"))
             weight = 1.0 if weight is None else weight
             value = None if score is None else number_of(score * weight)
             if score is None or value is None:
@@ -85,28 +87,25 @@ def _take_outcome(trace: Trace, record: Mapping[str, Any], agents: Sequence[Mapp
             earned += [score >= 1] * (weight > 0)
             part = number_of(trace.parts.get(str(name), 0.0) + value)
             trace.parts |= {str(name): part} if part is not None else {}
-        for name, held in mapping_of(agent.get("metrics")).items():
-            metric = number_of(held)
-            if metric is not None:
-                trace.parts.setdefault(str(name), metric)
+        for name, metric in named_numbers(mapping_of(agent.get("metrics"))).items():
+            trace.parts.setdefault(name, metric)
     errors = [error for holder in (record, *agents) for error in mappings_of(holder.get("errors"))]
     if record.get("ok") is not True:
         stops = [text_of(agent.get("stop_condition")) for agent in agents]
-        error = text_of(errors[-1].get("message")) if errors else next(filter(None, stops), "the episode is not ok")
-        trace.status, trace.error = "env_error", error
+        trace.take_error(
+            text_of(errors[-1].get("message")) if errors else next(filter(None, stops), "the episode is not ok")
+        )
     if rewards:
         trace.reward = number_of(sum(rewards))
     if trace.error or trace.reward is None:
         return
-    outcomes = [mapping_of(agent.get("metrics")).get(name) for agent in trained for name in ("success", "correct")]
-    found = [number >= 1 for number in map(number_of, outcomes) if number is not None]
-    trace.success = all(found) if found else bool(earned) and all(earned)
-    trace.status = "correct" if trace.success else "partial" if trace.reward > 0 else "wrong"
+    metrics = [mapping_of(agent.get("metrics")).get(name) for agent in trained for name in ("success", "correct")]
+    outcomes = [number >= 1 for number in map(number_of, metrics) if number is not None]
+    trace.take_success(all(outcomes) if outcomes else bool(earned) and all(earned))
 
 
 def _take_agent(trace: Trace, agent: Mapping[str, Any], *, named: bool) -> None:
-    held = agent.get("nodes")
-    nodes = [mapping_of(node) for node in held] if isinstance(held, list) else []  # indices count what is no object too
+    nodes = [mapping_of(node) for node in list_of(agent.get("nodes"))]  # indices count what is no object too
     stops = {whole_of(call.get("node")): text_of(call.get("finish_reason")) for call in mappings_of(agent.get("calls"))}
     tools = agent.get("tools")
     if tools:
@@ -165,8 +164,8 @@ def _take_tokens(trace: Trace, node: Mapping[str, Any]) -> None:
     for name, column in COLUMNS.items():
         values = numbers_of(node.get(name))
         if values and len(values) == sampled:
-            spread = iter(values)
+            of_sampled = iter(values)
             full = trace.columns.setdefault(column, [])
-            full += [0.0] * (before - len(full)) + [next(spread) if on else 0.0 for on in mask]
-    for known in trace.columns.values():
-        known += [0.0] * (len(trace.ids) - len(known))
+            full += [0.0] * (before - len(full)) + [next(of_sampled) if on else 0.0 for on in mask]
+    for full in trace.columns.values():
+        full += [0.0] * (len(trace.ids) - len(full))

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlvr.adapters.viewer.traces import ChatMessage, image_of, split_calls, split_thinking, text_of
+from rlvr.adapters.viewer.traces import (
+    ChatMessage,
+    image_of,
+    list_of,
+    mappings_of,
+    split_calls,
+    split_thinking,
+    text_of,
+)
 
 
 def messages_of(values: Sequence[Any]) -> list[ChatMessage]:
@@ -20,19 +28,15 @@ def message_of(value: Mapping[str, Any]) -> ChatMessage:
     content = value["value"] if "value" in value and "content" not in value else value.get("content")
     text, reasoning, images = _content(content)
     reasoning = reasoning or text_of(value.get("reasoning_content") or value.get("reasoning"))
-    calls = [_call(call) for call in _list(value.get("tool_calls")) if isinstance(call, dict)]
+    calls = [_call(call) for call in mappings_of(value.get("tool_calls"))]
     if role == "assistant":
         if not reasoning:
             reasoning, text = split_thinking(text)
         text, written = split_calls(text)
         calls += written
-    images += [image for image in map(image_of, _list(value.get("images"))) if image]
+    images += [image for image in map(image_of, list_of(value.get("images"))) if image]
     example = role == "assistant" and value.get("weight") == 0
     return ChatMessage(role, text, reasoning, images, calls, text_of(value.get("tool_call_id")), example=example)
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _content(content: Any) -> tuple[str, str, list[str]]:
@@ -46,8 +50,8 @@ def _content(content: Any) -> tuple[str, str, list[str]]:
         elif part.get("type") in ("reasoning", "thinking"):
             thoughts.append(text_of(part.get("reasoning") or part.get("thinking") or part.get("summary")))
         elif part.get("type") in ("image", "image_url"):
-            held = part.get("image_url", part.get("image"))
-            url = image_of(held.get("url") if isinstance(held, dict) else held)
+            image = part.get("image_url", part.get("image"))
+            url = image_of(image.get("url") if isinstance(image, dict) else image)
             images += [url] * bool(url)
             texts += [] if url else ["(an image that is not in the file)"]
         else:
@@ -57,6 +61,6 @@ def _content(content: Any) -> tuple[str, str, list[str]]:
 
 def _call(call: Mapping[str, Any]) -> dict[str, str]:
     function = call.get("function")
-    held = function if isinstance(function, dict) else call
-    name = text_of(function) if isinstance(function, str) else text_of(held.get("name"))
-    return {"id": text_of(call.get("id")), "name": name, "arguments": text_of(held.get("arguments"))}
+    details = function if isinstance(function, dict) else call
+    name = text_of(function) if isinstance(function, str) else text_of(details.get("name"))
+    return {"id": text_of(call.get("id")), "name": name, "arguments": text_of(details.get("arguments"))}

@@ -62,11 +62,11 @@ def conditions(asked: Mapping[str, str]) -> tuple[str, list[Any]]:
             values += chosen
     for name, column in RANGES.items():
         for end, compare in (("min", ">="), ("max", "<=")):
-            if given := asked.get(f"{end}_{name}", ""):
+            if bound := asked.get(f"{end}_{name}", ""):
                 try:
-                    values.append(float(given))
+                    values.append(float(bound))
                 except ValueError:
-                    raise QueryError(f"{end}_{name} must be a number, got {given!r:.40}") from None
+                    raise QueryError(f"{end}_{name} must be a number, got {bound!r:.40}") from None
                 clauses.append(f"{column} {compare} ?")
     if tool := asked.get("tool", ""):
         clauses.append("' ' || tools || ' ' LIKE ? ESCAPE '\\'")
@@ -105,12 +105,6 @@ def listing(reader: sqlite3.Connection, asked: Mapping[str, str]) -> dict[str, A
     column = order.removeprefix("-")
     if column not in ORDERS:
         raise QueryError(f"sort must be one of {', '.join(ORDERS)}, got {column!r:.40}")
-    if order == "id" and (found := _only_words(reader, asked)) is not None:
-        numbers = found[offset : offset + limit]
-        marks = ",".join("?" * len(numbers))
-        rows = reader.execute(f"SELECT {SHOWN} FROM episodes WHERE id IN ({marks}) ORDER BY id", numbers).fetchall()
-        counts = {} if offset else {"replies": reply_counts(reader, asked)}
-        return {"rows": [dict(row) for row in rows], "total": len(found), "offset": offset, **counts}
     direction = "DESC" if descending else "ASC"
     # Numbers alone are sorted, by an index where there is one; the rows of the part that is asked for are looked up.
     chosen = f"SELECT id FROM episodes{where} ORDER BY {column} {direction}, id LIMIT ? OFFSET ?"
@@ -144,21 +138,6 @@ def reply_counts(reader: sqlite3.Connection, asked: Mapping[str, str]) -> dict[s
     return {"replies": replies, "cut": cut, "unread": unread, "flaws": flaws}
 
 
-def _only_words(reader: sqlite3.Connection, asked: Mapping[str, str]) -> list[int] | None:
-    """The episodes that hold the words, where nothing else is asked for: one look-up for the rows and the total.
-
-    None where something else is asked for, or where episodes were forgotten, whose words are still there.
-    """
-    where, values = conditions(asked)
-    if where.count("?") != 1 or not asked.get("q", "").strip():
-        return None
-    (count,) = reader.execute("SELECT COUNT(*) FROM episodes").fetchone()
-    given = reader.execute("SELECT seq FROM sqlite_sequence WHERE name = 'episodes'").fetchone()
-    if given is None or given[0] != count:
-        return None
-    return [row[0] for row in reader.execute("SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid", values)]
-
-
 def _count(asked: Mapping[str, str], name: str, default: int) -> int:
     text = asked.get(name, "") or str(default)
     if not (text.isascii() and text.isdecimal() and len(text) < 12):
@@ -174,12 +153,12 @@ def choices(reader: sqlite3.Connection) -> dict[str, list[list[Any]]]:
         for name, value in zip(CHOICES, values, strict=True):
             if value not in (None, ""):
                 counts[name][value] = counts[name].get(value, 0) + count
-    found = {name: _commonest(each) for name, each in counts.items()}
+    offered = {name: _commonest(each) for name, each in counts.items()}
     tools: dict[str, int] = {}
     for row in reader.execute("SELECT tools, COUNT(*) FROM episodes WHERE tools != '' GROUP BY tools LIMIT 5000"):
         for tool in row[0].split():
             tools[tool] = tools.get(tool, 0) + row[1]
-    return found | {"tool": _commonest(tools)}
+    return offered | {"tool": _commonest(tools)}
 
 
 def _commonest(counts: Mapping[Any, int]) -> list[list[Any]]:

@@ -98,6 +98,22 @@ class Trace:
             return f"{self.env}/{self.key}"
         return "/".join(map(str, (self.env, self.split, self.level, self.seed, self.index, *self.rows)))
 
+    def take_reward(self, reward: float | None) -> None:
+        """Set the reward, and the outcome that it means: success from 1 on."""
+        self.reward = reward
+        if reward is not None:
+            self.take_success(reward >= 1)
+
+    def take_success(self, success: bool) -> None:
+        """Set whether the task was solved, once the reward is known."""
+        self.success = success
+        is_partial = self.reward is not None and self.reward > 0
+        self.status = "correct" if success else "partial" if is_partial else "wrong"
+
+    def take_error(self, error: str) -> None:
+        """Set what went wrong through no fault of the policy."""
+        self.status, self.success, self.error = "env_error", None, error
+
     def reply(self) -> str:
         """All that the policy wrote, calls of tools among it, without its thinking."""
         parts = []
@@ -141,7 +157,17 @@ def mapping_of(value: Any) -> Mapping[str, Any]:
 
 def mappings_of(value: Any) -> list[Mapping[str, Any]]:
     """The objects of a foreign list; none of anything else."""
-    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
+    return [each for each in list_of(value) if isinstance(each, Mapping)]
+
+
+def list_of(value: Any) -> list[Any]:
+    """A foreign list; an empty one in the place of anything else."""
+    return value if isinstance(value, list) else []
+
+
+def named_numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    """The finite numbers of a foreign object."""
+    return {str(name): number for name, value in values.items() if (number := number_of(value)) is not None}
 
 
 def split_thinking(text: str) -> tuple[str, str]:
@@ -155,13 +181,13 @@ def split_thinking(text: str) -> tuple[str, str]:
 
 def split_calls(text: str) -> tuple[str, list[dict[str, str]]]:
     """The text without its ``<tool_call>`` blocks, and the calls; a block that cannot be read is shown as it is."""
-    calls, kept, position = [], [], 0
+    calls, texts, position = [], [], 0
     while (start := text.find(CALL[0], position)) >= 0 and (end := text.find(CALL[1], start)) >= 0:
         inside = text[start + len(CALL[0]) : end].strip()
-        kept.append(text[position:start])
+        texts.append(text[position:start])
         calls.append(_call(inside))
         position = end + len(CALL[1])
-    return "".join([*kept, text[position:]]), calls
+    return "".join([*texts, text[position:]]), calls
 
 
 def _call(inside: str) -> dict[str, str]:
@@ -181,24 +207,20 @@ def image_of(value: Any) -> str:
         return ""
     kind, comma, data = value.partition(",")
     plain = kind in {f"data:image/{name};base64" for name in ("png", "jpeg", "webp", "gif")}
-    return (
-        value
-        if comma and plain and data.isascii() and data.replace("+", "").replace("/", "").rstrip("=").isalnum()
-        else ""
-    )
+    is_base64 = data.isascii() and data.replace("+", "").replace("/", "").rstrip("=").isalnum()
+    return value if comma and plain and is_base64 else ""
 
 
 def episode_trace(record: Mapping[str, Any], source: str = "rlvr") -> Trace:
     """The trace of what `rlvr.agents.Episode.to_dict` wrote, in this version or an older one."""
-    verdict = record.get("verdict")
-    verdict = verdict if isinstance(verdict, dict) else {}
-    turns = [turn for turn in record.get("turns") or [] if isinstance(turn, dict)]
+    verdict = mapping_of(record.get("verdict"))
+    turns = mappings_of(record.get("turns"))
     rewards = [number_of(turn.get("reward")) or 0.0 for turn in turns]
     status = text_of(verdict.get("status"))
-    training = record.get("training")
+    training = mapping_of(record.get("training"))
     digest = text_of(record.get("env_digest"))
     rows = digest_parts(digest).get("rows", "")
-    notes = {"training": training} if isinstance(training, dict) and training else {}
+    notes: dict[str, Any] = {"training": training} if training else {}
     trace = Trace(
         source,
         env=text_of(record.get("env_id")),
@@ -215,7 +237,7 @@ def episode_trace(record: Mapping[str, Any], source: str = "rlvr") -> Trace:
         reason=text_of(verdict.get("reason")),
         answer=text_of(verdict.get("answer")),
         error=text_of(verdict.get("reason")) if status in INVALID else "",
-        parts=_parts(verdict.get("parts")),
+        parts=named_numbers(mapping_of(verdict.get("parts"))),
         tools=text_of(record.get("tools")),
         forked_from=_origin(record.get("forked_from")),
         rows=(rows,) if re.fullmatch(r"[0-9a-f]{16}", rows) else (),
@@ -231,7 +253,7 @@ def episode_trace(record: Mapping[str, Any], source: str = "rlvr") -> Trace:
     final = text_of(record.get("final_observation") or record.get("closing"))
     if final:
         trace.messages.append(ChatMessage("environment", final))
-    _take_tokens(trace, record.get("tokens"), training if isinstance(training, dict) else {})
+    _take_tokens(trace, mapping_of(record.get("tokens")), training)
     return trace
 
 
@@ -249,20 +271,12 @@ def _origin(value: Any) -> dict[str, Any]:
     }
 
 
-def _parts(value: Any) -> dict[str, float]:
-    if not isinstance(value, dict):
-        return {}
-    numbers = {str(name): number_of(part) for name, part in value.items()}
-    return {name: number for name, number in numbers.items() if number is not None}
-
-
 def _turn(turn: Mapping[str, Any]) -> Iterable[ChatMessage]:
     image = image_of(turn.get("image"))
     yield ChatMessage(
         text_of(turn.get("role")) or "user", text_of(turn.get("observation")), images=[image] * bool(image)
     )
-    verdict = turn.get("verdict")
-    verdict = verdict if isinstance(verdict, dict) else {}
+    verdict = mapping_of(turn.get("verdict"))
     reasoning, text = split_thinking(text_of(turn.get("action")))
     text, calls = split_calls(text)
     yield ChatMessage(
@@ -293,8 +307,7 @@ COLUMNS = {
 }
 
 
-def _take_tokens(trace: Trace, tokens: Any, training: Mapping[str, Any]) -> None:
-    tokens = tokens if isinstance(tokens, dict) else {}
+def _take_tokens(trace: Trace, tokens: Mapping[str, Any], training: Mapping[str, Any]) -> None:
     ids = numbers_of(tokens.get("ids"))
     if not ids:
         return
@@ -303,12 +316,12 @@ def _take_tokens(trace: Trace, tokens: Any, training: Mapping[str, Any]) -> None
     if not {*columns["mask"]} <= {0.0, 1.0}:
         columns["mask"] = []
     mask = columns["mask"]
-    for held in (tokens, training):
+    for record in (tokens, training):
         for name, shown in COLUMNS.items():
-            if name not in held or (held is tokens and name == "logprobs"):
+            if name not in record or (record is tokens and name == "logprobs"):
                 continue
-            value = number_of(held[name])
-            columns[shown] = [value * on for on in mask] if value is not None else numbers_of(held[name])
+            value = number_of(record[name])
+            columns[shown] = [value * on for on in mask] if value is not None else numbers_of(record[name])
     trace.columns = {name: column for name, column in columns.items() if len(column) == len(ids)}
 
 

@@ -11,8 +11,10 @@ from rlvr.adapters.viewer.traces import (
     Trace,
     episode_trace,
     image_of,
+    list_of,
     mapping_of,
     mappings_of,
+    named_numbers,
     number_of,
     numbers_of,
     split_thinking,
@@ -49,17 +51,16 @@ def atif_trace(record: Mapping[str, Any]) -> Trace:
         if isinstance(step, Mapping):
             _take_step(trace, step)
     metrics, extra = mapping_of(record.get("final_metrics")), mapping_of(record.get("extra"))
-    found = (
-        mapping_of(metrics.get("extra")).get("reward"),
-        extra.get("reward"),
-        mapping_of(extra.get(OURS)).get("reward"),
+    rewards = (
+        number_of(holder.get("reward"))
+        for holder in (mapping_of(metrics.get("extra")), extra, mapping_of(extra.get(OURS)))
     )
-    _take_reward(trace, next((number for number in map(number_of, found) if number is not None), None))
-    held = (
+    trace.take_reward(next((reward for reward in rewards if reward is not None), None))
+    fields = (
         *("agent", "notes", "final_metrics", "extra", "session_id", "schema_version", "continued_trajectory_ref"),
         "subagent_trajectories",
     )
-    trace.notes = {name: record[name] for name in held if record.get(name)}
+    trace.notes = {name: record[name] for name in fields if record.get(name)}
     return trace
 
 
@@ -84,10 +85,10 @@ def _take_step(trace: Trace, step: Mapping[str, Any]) -> None:
     metrics = mapping_of(step.get("metrics"))
     ids, logprobs = numbers_of(metrics.get("completion_token_ids")), numbers_of(metrics.get("logprobs"))
     if ids and (not trace.ids or trace.columns):
-        known = "log-prob" in trace.columns or not trace.ids
+        has_logprobs = "log-prob" in trace.columns or not trace.ids
         trace.ids += [int(number) for number in ids]
         trace.columns["mask"] = [1.0] * len(trace.ids)
-        if known and len(logprobs) == len(ids):
+        if has_logprobs and len(logprobs) == len(ids):
             trace.columns["log-prob"] = trace.columns.get("log-prob", []) + logprobs
         else:
             trace.columns.pop("log-prob", None)
@@ -104,14 +105,14 @@ def _content(value: Any) -> tuple[str, list[str]]:
         return text_of(value), []
     texts, images = [], []
     for part in value:
-        held = mapping_of(part)
-        if held.get("type") != "text":
-            path = mapping_of(held.get("source")).get("path")
+        content = mapping_of(part)
+        if content.get("type") != "text":
+            path = mapping_of(content.get("source")).get("path")
             image = image_of(path)
             images += [image] * bool(image)
-            texts += [] if image else [f"({text_of(held.get('type'))} that is not in the file: {text_of(path)})"]
+            texts += [] if image else [f"({text_of(content.get('type'))} that is not in the file: {text_of(path)})"]
         else:
-            texts.append(text_of(held.get("text")))
+            texts.append(text_of(content.get("text")))
     return "\n".join(texts), images
 
 
@@ -122,7 +123,7 @@ def is_tinker(record: Mapping[str, Any]) -> bool:
 
 def tinker_trace(record: Mapping[str, Any]) -> Trace:
     """The trace of a rollout summary (``*_rollout_summaries.jsonl``). It holds no texts but what environments log."""
-    trace = Trace("tinker-cookbook", env=", ".join(map(text_of, _plain_list(record.get("tags")))))
+    trace = Trace("tinker-cookbook", env=", ".join(map(text_of, list_of(record.get("tags")))))
     trace.split = text_of(record.get("split"))
     trace.step = whole_of(record.get("iteration"))
     trace.group, trace.sample = whole_of(record.get("group_idx")), whole_of(record.get("traj_idx")) or 0
@@ -133,9 +134,8 @@ def tinker_trace(record: Mapping[str, Any]) -> Trace:
         message = ChatMessage("assistant", "\n".join([*logs, f"({size})"]), stop=text_of(step.get("stop_reason")))
         message.reward = number_of(step.get("reward"))
         trace.messages.append(message)
-    numbers = {str(name): number_of(value) for name, value in mapping_of(record.get("trajectory_metrics")).items()}
-    trace.parts = {name: number for name, number in numbers.items() if number is not None}
-    _take_reward(trace, number_of(record.get("total_reward")))
+    trace.parts = named_numbers(mapping_of(record.get("trajectory_metrics")))
+    trace.take_reward(number_of(record.get("total_reward")))
     correct = trace.parts.get("correct")
     if correct is not None:
         trace.success = correct >= 1
@@ -165,7 +165,7 @@ def logtree_traces(record: Mapping[str, Any]) -> Iterator[Trace]:
         for node in _below(section):
             data = mapping_of(node.get("data"))
             if data.get("type") == "conversation":
-                trace.messages += messages_of(_plain_list(data.get("messages")))
+                trace.messages += messages_of(list_of(data.get("messages")))
         if trace.messages:
             yield trace
 
@@ -181,15 +181,4 @@ def _below(root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def _heading(section: Mapping[str, Any]) -> str:
     first = next(iter(mappings_of(section.get("children"))), {}) if section.get("tag") == "section" else {}
-    return "".join(text_of(child) for child in _plain_list(first.get("children")) if isinstance(child, str))
-
-
-def _take_reward(trace: Trace, reward: float | None) -> None:
-    trace.reward = reward
-    if reward is not None:
-        trace.success = reward >= 1
-        trace.status = "correct" if trace.success else "partial" if reward > 0 else "wrong"
-
-
-def _plain_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+    return "".join(text_of(child) for child in list_of(first.get("children")) if isinstance(child, str))
