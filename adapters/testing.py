@@ -27,10 +27,6 @@ from typing import Any, Literal, NamedTuple
 
 import gymnasium as gym
 
-from rlvr.adapters.members import Private as Private
-from rlvr.adapters.members import check_interleaved as check_interleaved
-from rlvr.adapters.members import check_members as check_members
-from rlvr.adapters.members import exchanges as exchanges
 from rlvr.adapters.spec import TaskSpec
 from rlvr.agents import TokenSequence
 from rlvr.envs import Verdict

@@ -25,7 +25,8 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 
 import rlvr
-from rlvr.adapters.testing import Private, check_interleaved, check_members
+
+from .group_isolation import PrivateValue, check_interleaved, check_members
 from rlvr.envs import TextEnv, Verdict
 from rlvr.envs.bridges.names import PREFIXES
 from rlvr.envs.core.images import image_of, text_of
@@ -478,12 +479,12 @@ def members(env_id: str, count: int, **settings: Any) -> list[TextEnv]:
 DRAW, TELL = (write_call(Call(name, {}), "hermes") for name in ("draw", "tell"))
 # How a member draws a value of its own in the live session that an environment has by itself.
 PRIVATE = {
-    "rlvr/GSM8K-Python-v0": Private(
+    "rlvr/GSM8K-Python-v0": PrivateValue(
         lambda _: write_call(Call("python", {"code": "import secrets; n = secrets.token_hex(8); print(n)"}), "hermes"),
         lambda _: write_call(Call("python", {"code": "print(n)"}), "hermes"),
         str.strip,
     ),
-    "rlvr/Terminal-v0": Private(
+    "rlvr/Terminal-v0": PrivateValue(
         lambda _: "clear; echo n=$(od -An -N8 -tx8 /dev/urandom | tr -d ' ') > n; cat n<Enter>",
         lambda _: "clear; cat n<Enter>",
         lambda screen: (re.findall(r"^n=(\w+)", screen, re.MULTILINE) or [""])[-1],
@@ -496,7 +497,7 @@ def test_no_value_crosses_between_members_of_a_group_with_tools(env_id):
     """Each member's tools draw a value; equal calls in random orders must bring each its own."""
     envs = members(env_id, 8, tools={"tools": [Drawing()], "max_calls": 20})
     for seed in range(2):
-        check_members(envs, Private(lambda _: DRAW, lambda _: TELL, str.strip), seed=seed)
+        check_members(envs, PrivateValue(lambda _: DRAW, lambda _: TELL, str.strip), seed=seed)
     for env in envs:
         env.close()
 

@@ -22,6 +22,8 @@ from rlvr.agents.rendering import Renderer
 from rlvr.envs import TextEnv, Verdict, list_envs
 from rlvr.envs.core.task import Task, Transition
 
+from ..group_isolation import check_interleaved
+
 
 @pytest.fixture(scope="module")
 def engine() -> kit.RecordingEngine:
@@ -219,7 +221,7 @@ def test_members_whose_sessions_are_found_by_their_history_are_seen():
         envs = [first, *(first.spawn() for _ in range(3))]
         with contextlib.nullcontext() if holds else pytest.raises(AssertionError, match=r"turn \d: .*, and alone"):
             for seed in range(3):
-                kit.check_interleaved(envs, TextEnv(task, split=None), seed=seed)
+                check_interleaved(envs, TextEnv(task, split=None), seed=seed)
 
 
 def test_threads_and_processes_that_are_left_are_named():

@@ -20,7 +20,7 @@ from typing import Any
 import gymnasium as gym
 import pytest
 
-from rlvr.adapters.testing import Private, check_members
+from ..group_isolation import PrivateValue, check_members
 from rlvr.agents import Conversation, Reply, Rollout, RolloutRequest
 from rlvr.envs import TextEnv
 from rlvr.envs.agentic import terminal
@@ -71,7 +71,7 @@ class Mixed(Drawing):
         return super().run(self.opened[-1], used, arguments, seconds)
 
 
-PRIVATE = Private(lambda _: call("draw"), lambda _: call("tell"), str)
+PRIVATE = PrivateValue(lambda _: call("draw"), lambda _: call("tell"), str)
 
 
 def made(kit: Kit, count: int = 8, **settings: Any) -> list[TextEnv]:
@@ -113,32 +113,32 @@ def number_in(text: str) -> str:
 
 SHELL = "echo n=$(od -An -N8 -tx8 /dev/urandom | tr -d ' ') > n; cat n"
 CODE = "import secrets; n = secrets.token_hex(8); print(f'n={n}')"
-WORLDS: dict[str, tuple[str, Callable[[], dict[str, Any]], Private]] = {
+WORLDS: dict[str, tuple[str, Callable[[], dict[str, Any]], PrivateValue]] = {
     "python": (
         SUMS,
         lambda: {"tools": ["python"]},
-        Private(lambda _: call("python", code=CODE), lambda _: call("python", code="print(f'n={n}')"), number_in),
+        PrivateValue(lambda _: call("python", code=CODE), lambda _: call("python", code="print(f'n={n}')"), number_in),
     ),
     "shell": (
         SUMS,
         lambda: {"tools": ["shell"]},
-        Private(lambda _: call("shell", command=SHELL), lambda _: call("shell", command="cat n"), number_in),
+        PrivateValue(lambda _: call("shell", command=SHELL), lambda _: call("shell", command="cat n"), number_in),
     ),
     "MCP": (
         SUMS,
         lambda: {"tools": [MCP(SERVER)]},
-        Private(lambda _: call("draw_number"), lambda _: call("last_number"), str.strip),
+        PrivateValue(lambda _: call("draw_number"), lambda _: call("last_number"), str.strip),
     ),
     "terminal": (
         "rlvr/Terminal-v0",
         dict,
-        Private(lambda _: f"clear; {SHELL}<Enter>", lambda _: "clear; cat n<Enter>", number_in),
+        PrivateValue(lambda _: f"clear; {SHELL}<Enter>", lambda _: "clear; cat n<Enter>", number_in),
     ),
     # Nothing is drawn in a pure world: each member brings a value of its own.
     "SQL": (
         "rlvr/SQL-v0",
         dict,
-        Private(
+        PrivateValue(
             lambda number: call("run_query", sql=f"SELECT 'n={number}' AS x"),
             lambda number: call("run_query", sql=f"SELECT 'n={number}' AS x"),
             number_in,

@@ -1,4 +1,4 @@
-"""The law of groups: members of one group begin alike, and no value crosses from one of them to another."""
+"""Group-isolation checks: members of one group begin alike, and no value crosses from one of them to another."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlvr.envs.core.images import text_of
 from rlvr.envs.core.text_env import TextEnv, replay
 
 
-class Private(NamedTuple):
+class PrivateValue(NamedTuple):
     """How a member of a group gets a value of its own through an environment's tools.
 
     Attributes:
@@ -27,7 +27,7 @@ class Private(NamedTuple):
     read: Callable[[str], str]
 
 
-def exchanges(envs: Sequence[gym.Env[Any, str]], private: Private, *, seed: int = 0, rounds: int = 2) -> int:
+def exchanges(envs: Sequence[gym.Env[Any, str]], private: PrivateValue, *, seed: int = 0, rounds: int = 2) -> int:
     """How often a member of one group is given another's value, or none.
 
     Args:
@@ -43,14 +43,14 @@ def exchanges(envs: Sequence[gym.Env[Any, str]], private: Private, *, seed: int 
     def ask(number: int, action: str) -> str:
         observation, _, _, _, info = envs[number].step(action)
         verdict = info.get("verdict")
-        _require(verdict is None or verdict.valid, f"member {number}: {verdict}")
+        assert verdict is None or verdict.valid, f"member {number}: {verdict}"
         return private.read(text_of(observation))
 
     for env in envs:
         env.reset(seed=seed)
     rng.shuffle(numbers)
     drawn = {number: ask(number, private.draw(number)) for number in numbers}
-    _require(len({*drawn.values(), ""}) == len(envs) + 1, f"the members drew {sorted(drawn.values())}: not all differ")
+    assert len({*drawn.values(), ""}) == len(envs) + 1, f"the members drew {sorted(drawn.values())}: not all differ"
     crossed = 0
     for _ in range(rounds):
         rng.shuffle(numbers)
@@ -58,14 +58,14 @@ def exchanges(envs: Sequence[gym.Env[Any, str]], private: Private, *, seed: int 
     return crossed
 
 
-def check_members(envs: Sequence[gym.Env[Any, str]], private: Private, *, seed: int = 0) -> None:
+def check_members(envs: Sequence[gym.Env[Any, str]], private: PrivateValue, *, seed: int = 0) -> None:
     """No value crosses from one member of a group to another; see `exchanges`.
 
     Raises:
         AssertionError: one does.
     """
     crossed = exchanges(envs, private, seed=seed)
-    _require(not crossed, f"{crossed} times a member of a group of {len(envs)} was given another's value")
+    assert not crossed, f"{crossed} times a member of a group of {len(envs)} was given another's value"
 
 
 def check_interleaved(envs: Sequence[TextEnv], alone: TextEnv, *, seed: int = 0, turns: int = 8) -> None:
@@ -97,13 +97,7 @@ def check_interleaved(envs: Sequence[TextEnv], alone: TextEnv, *, seed: int = 0,
             steps[number].append(step)
             if step[2] or step[3]:
                 playing.remove(number)
-    for number, (taken, seen) in enumerate(zip(actions, steps, strict=True)):
-        for turn, (one, other) in enumerate(zip(seen, replay(alone, seed, taken)[1:], strict=True), 1):
-            same = repr(one) == repr(other)
-            _require(same, f"member {number} of {len(envs)}, turn {turn}: {one!r:.300}, and alone {other!r:.300}")
-
-
-def _require(holds: bool, otherwise: str) -> None:
-    """An assert statement that ``python -O`` keeps."""
-    if not holds:
-        raise AssertionError(otherwise)
+    for number, (taken, in_group) in enumerate(zip(actions, steps, strict=True)):
+        for turn, (step, expected) in enumerate(zip(in_group, replay(alone, seed, taken)[1:], strict=True), 1):
+            wrong = f"member {number} of {len(envs)}, turn {turn}: {step!r:.300}, and alone {expected!r:.300}"
+            assert repr(step) == repr(expected), wrong
