@@ -27,10 +27,13 @@ from typing import Any
 import gymnasium as gym
 
 import rlvr  # noqa: F401  (registers the environments)
-from rlvr.adapters.testing import Private, exchanges
 from rlvr.envs.agentic.browser import elements, page_of, site_of
 from rlvr.envs.agentic.sites import FormField
 from rlvr.envs.tools import MCP, Call, write_call
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from group_isolation import PrivateValue, exchanges
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -40,7 +43,7 @@ SAMPLES = (1, 2, 4, 8)
 THREADS = 4
 DRAW = "import secrets; n = secrets.token_hex(8); print(f'n={n}')"
 SHELL = "echo n=$(od -An -N8 -tx8 /dev/urandom | tr -d ' ') > n; cat n"
-Members = tuple[Sequence[gym.Env[Any, str]], Private]
+Members = tuple[Sequence[gym.Env[Any, str]], PrivateValue]
 
 
 def call(name: str, /, **arguments: Any) -> str:
@@ -74,24 +77,26 @@ def twins(env_id: str, count: int, **settings: Any) -> list[Any]:
 
 
 def python(count: int) -> Members:
-    private = Private(lambda _: call("python", code=DRAW), lambda _: call("python", code="print(f'n={n}')"), number_in)
+    private = PrivateValue(
+        lambda _: call("python", code=DRAW), lambda _: call("python", code="print(f'n={n}')"), number_in
+    )
     return twins(SUMS, count, tools=["python"]), private
 
 
 def mcp(count: int) -> Members:
-    private = Private(lambda _: call("draw_number"), lambda _: call("last_number"), str.strip)
+    private = PrivateValue(lambda _: call("draw_number"), lambda _: call("last_number"), str.strip)
     return twins(SUMS, count, tools=[MCP(SERVER)]), private
 
 
 def terminal(count: int) -> Members:
-    private = Private(lambda _: f"clear; {SHELL}<Enter>", lambda _: "clear; cat n<Enter>", number_in)
+    private = PrivateValue(lambda _: f"clear; {SHELL}<Enter>", lambda _: "clear; cat n<Enter>", number_in)
     return twins("rlvr/Terminal-v0", count), private
 
 
 def sql(count: int) -> Members:
     own = [secrets.token_hex(8) for _ in range(count)]
     ask = [call("run_query", sql=f"SELECT 'n={value}' AS x") for value in own]
-    return twins("rlvr/SQL-v0", count), Private(ask.__getitem__, ask.__getitem__, number_in)
+    return twins("rlvr/SQL-v0", count), PrivateValue(ask.__getitem__, ask.__getitem__, number_in)
 
 
 def browser(count: int) -> Members:
@@ -101,7 +106,7 @@ def browser(count: int) -> Members:
     def draw(number: int) -> str:
         return call("type", element=envs[number].field(), text=f"n={own[number]}")
 
-    return envs, Private(draw, lambda _: call("submit"), number_in)
+    return envs, PrivateValue(draw, lambda _: call("submit"), number_in)
 
 
 WORLDS: dict[str, Callable[[int], Members]] = {
