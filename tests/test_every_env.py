@@ -25,8 +25,6 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 
 import rlvr
-
-from .group_isolation import PrivateValue, check_interleaved, check_members
 from rlvr.envs import TextEnv, Verdict
 from rlvr.envs.bridges.names import PREFIXES
 from rlvr.envs.core.images import image_of, text_of
@@ -35,6 +33,8 @@ from rlvr.envs.core.seeding import SPLITS
 from rlvr.envs.core.task import Task
 from rlvr.envs.sandbox.probes import NATIVE, probe_tier
 from rlvr.envs.tools import Call, write_call
+
+from .group_isolation import PrivateValue, check_interleaved, check_members
 
 # Processes import it by its name.
 sys.path.insert(0, str(Path(__file__).parent / "envs"))

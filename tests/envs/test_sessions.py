@@ -20,7 +20,6 @@ from typing import Any
 import gymnasium as gym
 import pytest
 
-from ..group_isolation import PrivateValue, check_members
 from rlvr.agents import Conversation, Reply, Rollout, RolloutRequest
 from rlvr.envs import TextEnv
 from rlvr.envs.agentic import terminal
@@ -29,6 +28,8 @@ from rlvr.envs.tools import MCP, Call, Kit, Tool, tool, write_call
 from rlvr.envs.tools.kits import Workspace
 from rlvr.envs.tools.sessions import Handle, Sessions
 from rlvr.envs.vector import VectorEnv
+
+from ..group_isolation import PrivateValue, check_members
 
 # A worker process must be able to import it, so it cannot be part of this file, which pytest imports its own way.
 sys.path.insert(0, str(Path(__file__).parent))
