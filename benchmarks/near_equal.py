@@ -14,6 +14,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -72,6 +73,45 @@ def near(rng: Random, *values: str) -> tuple[str, ...]:
 
 def surd(rng: Random) -> int:
     return rng.choice((2, 3, 5, 6, 7, 10, 11, 13, 15))
+
+
+# -- values whose neighbours are a few digits away
+
+
+@kind
+def logarithms_near_one(rng: Random) -> Draw:
+    """ln(1 + 10^-n) is almost 10^-n."""
+    n = rng.randint(5, 20)
+    gold = f"\\ln(1 + 10^{{-{n}}})"
+    forms = (f"\\ln({10**n + 1}) - {n} \\ln 10", f"\\ln\\frac{{{10**n + 1}}}{{{10**n}}}")
+    return Draw(gold, forms, (f"10^{{-{n}}}", f"10^{{-{n}}} - \\frac{{10^{{-{2 * n}}}}}{{2}}", f"-{gold}"))
+
+
+@kind
+def factorial_ratios(rng: Random) -> Draw:
+    n, k = rng.randint(20, 200), rng.randint(2, 4)
+    gold = f"\\frac{{{n + k}!}}{{{n}!}}"
+    forms = (" \\cdot ".join(str(n + j) for j in range(1, k + 1)), f"{k}! \\cdot \\binom{{{n + k}}}{{{k}}}")
+    return Draw(gold, forms, (*near(rng, gold), f"\\frac{{{n + k}!}}{{{n + 1}!}}", f"{n}^{{{k}}}"))
+
+
+@kind
+def continued_fractions(rng: Random) -> Draw:
+    """[a; b, c, d] against the same with another last number, and against its decimals."""
+    parts = [rng.randint(1, 30) for _ in range(rng.randint(4, 8))]
+
+    def value(numbers: list[int]) -> Fraction:
+        result = Fraction(numbers[-1])
+        for part in reversed(numbers[:-1]):
+            result = part + 1 / result
+        return result
+
+    written = str(parts[-1])
+    for part in reversed(parts[:-1]):
+        written = f"{part} + \\cfrac{{1}}{{{written}}}"
+    exact, other = value(parts), value([*parts[:-1], parts[-1] + 1])
+    fraction = f"\\frac{{{exact.numerator}}}{{{exact.denominator}}}"
+    return Draw(fraction, (written,), (f"\\frac{{{other.numerator}}}{{{other.denominator}}}", *near(rng, written)))
 
 
 # -- numbers
