@@ -118,12 +118,14 @@ def _normalise(text: str) -> str:
         text = _SMALL_FRACTION.sub(_built_up, text)
         text = _SUPER_RUN.sub(lambda run: "^{" + "".join(_SUPERSCRIPTS[c] for c in run.group()) + "}", text)
         text = "".join(_SIGNS.get(c, c) for c in _THIN_BLANK.sub("", text))
-    if _OTHER_MEANING.search(text):
+    if (".." in text or "\\" in text) and _OTHER_MEANING.search(text):
         raise MathSyntaxError("a sign that changes what stands beside it")
     if "!=" in text:
         text = _NOT_EQUAL.sub(" \\\\ne ", text)
     if "\\" in text:
-        text = _GROUP_COMMA.sub("", _ROW_SKIP.sub(r"\\\\", text).replace("\\$", " "))
+        if "\\\\" in text:
+            text = _ROW_SKIP.sub(r"\\\\", text)
+        text = _GROUP_COMMA.sub("", text.replace("\\$", " "))
         for other, name in _OTHER_NAMES:
             text = text.replace(other, name)
         if _OVER_SIGN.search(text):
