@@ -338,3 +338,12 @@ def test_what_tex_refuses_to_put_over_is_not_read(text: str) -> None:
 )
 def test_conditions_that_hold_together(answer: str, reference: str, reward: float) -> None:
     assert grade("math", f"\\boxed{{{answer}}}", reference).reward == reward
+
+
+@pytest.mark.parametrize("inequality", ["x^2 > 3", "2x^2 > 6", "|x| > \\sqrt{3}"])
+def test_an_inequality_that_is_not_solved_is_not_wrong(inequality: str) -> None:
+    solved = r"(-\infty, -\sqrt{3}) \cup (\sqrt{3}, \infty)"
+    for answer, reference in ((inequality, solved), (solved, inequality)):
+        verdict = grade("math", f"\\boxed{{{answer}}}", reference)
+        assert verdict.status == "unparsable"
+        assert "an inequality is not solved" in verdict.reason
