@@ -98,6 +98,7 @@ class AdaptiveLimit:
 
 
 FIRST_CALLS = 3  # that fail alike, before any was answered, are enough to give up
+UNNAMED_CALLS = 8  # the same, of a 400 or 422 that does not say what is wrong with it: a conversation might be
 MOST_IN_A_ROW = 16  # that fail alike are enough after an answer, or twice as many as may be under way
 
 _FILTERED = re.compile(r"content[ _-]?filter|content management|filtered|moderation|flagged", re.IGNORECASE)
@@ -115,8 +116,10 @@ class FailuresInARow:
     Causes that hold for the whole server count alone: nobody listens there, or the key, the path or the model's name is
     wrong, or a page of HTML comes. What may lie in one conversation, such as a 400 or a content filter, does not count.
     A server that has never answered is given up after three calls; there any 404 counts, and a 400 or 422 that names
-    the model, the key, or a field that every request has, such as ``max_tokens``. Any other is given up when so many
-    have failed alike that each which may be under way has done so twice, and sixteen at least.
+    the model, the key, or a field that every request has, such as ``max_tokens``. A 400 or 422 that names none of these
+    counts there, too, and is given up after eight calls that were refused in the same words; a content filter never
+    counts. A server that has answered is given up when so many have failed alike that each which may be under way has
+    done so twice, and sixteen at least.
 
     Args:
         concurrency: how many calls may be under way at once.
@@ -147,14 +150,14 @@ class FailuresInARow:
     def failed(self, error: EndpointError) -> None:
         """A call failed, all its tries included."""
         field = self._field_in(error)
-        cause = (error.status, error.code, field or (error.detail if error.status == 400 else ""))
+        cause = (error.status, error.code, field or (error.detail if error.status in (400, 422) else ""))
         with self._changed:
             if not self._holds_for_all(error):
                 self._cause, self._count = (), 0
                 return
             self._count = self._count + 1 if cause == self._cause else 1
             self._cause = cause
-            enough = self._most if self._answered else FIRST_CALLS
+            enough = self._most if self._answered else FIRST_CALLS if self._is_named(error) else UNNAMED_CALLS
             if self._count >= enough and not self._given_up:
                 since = "no call was answered before or since" if not self._answered else "no call was answered since"
                 self._given_up = f"{self._count} calls in a row failed alike and {since}; the last: {error}"
@@ -172,15 +175,20 @@ class FailuresInARow:
             return True
         if _FILTERED.search(f"{error.code} {error.detail}"):
             return False
-        if self._field_in(error):
+        if error.status in (400, 422):
             return not self._answered
-        if error.status == 400:
-            return not self._answered and (self._names_model(error) or bool(_OF_KEY.search(error.detail)))
         if error.status in (404, 405, 410):
             return not self._answered or self._names_model(error)
         if error.code == NO_COMPLETION:
             return not self._answered
         return error.status in (0, 200, 403) or 300 <= error.status < 400
+
+    def _is_named(self, error: EndpointError) -> bool:
+        """Whether a refused request says what is wrong with each of its kind; True of any other failure."""
+        if error.status not in (400, 422):
+            return True
+        names = error.status == 400 and (self._names_model(error) or _OF_KEY.search(error.detail))
+        return bool(names or self._field_in(error))
 
     def _field_in(self, error: EndpointError) -> str:
         """The field of the request that the server refuses by name; empty where it names none."""

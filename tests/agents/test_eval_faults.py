@@ -14,7 +14,7 @@ import gymnasium as gym
 import pytest
 
 from rlvr.agents.evaluation.records import read_episodes
-from rlvr.agents.models.calls import FIRST_CALLS, MOST_IN_A_ROW, FailuresInARow
+from rlvr.agents.models.calls import FIRST_CALLS, MOST_IN_A_ROW, UNNAMED_CALLS, FailuresInARow
 from rlvr.cli import main
 from rlvr.envs.endpoint import EndpointError
 
@@ -269,6 +269,19 @@ def test_a_server_that_no_episode_can_be_played_with_is_given_up_after_a_few_cal
     assert 1 <= len(read_episodes(tmp_path / "e.jsonl")) <= 4
 
 
+@pytest.mark.parametrize("status", [400, 422])
+def test_a_server_that_always_refuses_in_the_same_words_is_given_up_whatever_they_are(
+    plain_server: Server, status: int, tmp_path: Path, capsys: Any
+) -> None:
+    plain_server.given = (status, b'{"error": {"message": "computer says no"}}')
+    plain_server.sick = lambda task, call: True
+    code, _, err = evaluate_many(plain_server, tmp_path / "e.jsonl", capsys, "--concurrency", "1")
+    assert code == 1
+    assert f"{UNNAMED_CALLS} calls in a row failed alike and no call was answered before or since" in err
+    assert "computer says no" in err
+    assert len(plain_server.calls) == UNNAMED_CALLS
+
+
 def test_a_server_that_ends_in_the_middle_stops_the_evaluation_and_loses_nothing(
     plain_server: Server, tmp_path: Path, capsys: Any
 ) -> None:
@@ -385,11 +398,14 @@ UNLESS_ANSWERED = {
     "422 of a field": EndpointError("http://h 422", 422, lasting=True, detail="body.max_tokens: too many"),
     "no completion": EndpointError("http://h sent no chat completion", code="no_completion", lasting=True),
 }
-OF_ONE_CALL = {
+UNNAMED_UNLESS_ANSWERED = {
     "400": EndpointError("http://models/v1 400", 400, lasting=True, detail="this text is not allowed"),
-    "413": EndpointError("http://h 413", 413, lasting=True),
     "a word of it": EndpointError("http://h 400", 400, lasting=True, detail="more than my_max_tokens_limit"),
+    "400 without a word": EndpointError("http://h 400", 400, lasting=True),
     "422": EndpointError("http://h 422", 422, lasting=True, detail="big-1 takes no such text"),
+}
+OF_ONE_CALL = {
+    "413": EndpointError("http://h 413", 413, lasting=True),
     "filter": EndpointError("http://h 400", 400, lasting=True, detail="filtered by the policy of big-1"),
     "moderation": EndpointError("http://h 403", 403, lasting=True, detail="flagged by moderation"),
     "held back": EndpointError("http://h held the reply back (content_filter)", code="content_filter"),
@@ -400,18 +416,18 @@ OF_ONE_CALL = {
 
 
 @pytest.mark.parametrize("answered", [False, True])
-@pytest.mark.parametrize("name", [*FOR_ALL, *UNLESS_ANSWERED, *OF_ONE_CALL])
+@pytest.mark.parametrize("name", [*FOR_ALL, *UNLESS_ANSWERED, *UNNAMED_UNLESS_ANSWERED, *OF_ONE_CALL])
 def test_causes_of_the_whole_server_count_alone(name: str, answered: bool) -> None:
     failures = FailuresInARow(4, "big-1", ["max_tokens"])
     if answered:
         failures.answered()
-    found = (FOR_ALL | UNLESS_ANSWERED | OF_ONE_CALL)[name]
+    found = (FOR_ALL | UNLESS_ANSWERED | UNNAMED_UNLESS_ANSWERED | OF_ONE_CALL)[name]
     calls = 0
     while not failures.given_up and calls < 100:
         failures.failed(found)
         calls += 1
-    first = {True: MOST_IN_A_ROW, False: FIRST_CALLS}[answered]
-    if name in OF_ONE_CALL or (answered and name in UNLESS_ANSWERED):
+    first = MOST_IN_A_ROW if answered else UNNAMED_CALLS if name in UNNAMED_UNLESS_ANSWERED else FIRST_CALLS
+    if name in OF_ONE_CALL or (answered and name not in FOR_ALL):
         assert not failures.given_up
     else:
         assert calls == first
