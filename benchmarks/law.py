@@ -44,11 +44,12 @@ from results import Table, write_results
 
 ROOT = Path(__file__).parent.parent
 SUMS = "rlvr/Sums-v0"
-# Ids whose episodes run programs: each action may take seconds, so they get a hundredth of the actions of others.
+# Ids whose episodes run programs: they are played on each tier, with as many actions as a kit.
 PROGRAMS = frozenset(
     f"rlvr/{name}-v0" for name in "HumanEval MBPP CodeContests CodeTests CodeRepair GSM8K-Python Terminal".split()
 )
 HOSTILE = (*HOPELESS.values(), "\\boxed{" * 2_000, "<tool_call>" * 500, "####" * 500, "$" * 5_000, "\ud800")
+WAITS = frozenset({"rlvr/GSM8K-Python-v0"})  # calls may take 10 s each: a tenth of the actions
 WORKSPACES = ("python", "shell", "workspace")  # kits that run programs
 SCALARS: tuple[Any, ...] = (
     0, 1, -1, 10**30, -(10**9), 0.0, 1e308, -0.5, True, None, "", "x", "0", "-1", "nan", "inf", "'; DROP TABLE t; --",
@@ -286,11 +287,11 @@ def main() -> None:
     counts: Counter[str] = Counter()
     failures: list[Failure] = []
 
-    def run(group: str, name: str, env: Any, actions: int) -> None:
+    def run(name: str, env: Any, actions: int) -> None:
         started = time.monotonic()
         played, found = play(name, env, actions, options.seed)
         env.close()
-        counts[group] += played
+        counts[name] += played
         failures.extend(found)
         print(
             f"{sum(counts.values()):>7} {name}: {len(found)} of {played} invalid, {time.monotonic() - started:.1f} s",
@@ -299,28 +300,26 @@ def main() -> None:
         for _, action, verdict in found[:3]:
             print(f"        {verdict!r} after {action!r}"[:400], flush=True)
 
-    slow = max(1, options.actions // 1_000)
-    # One action in a terminal may take half a minute.
-    shares = {name: max(1, slow // 20) if "Terminal" in name else slow for name in (*programs, *WORKSPACES)}
+    share = max(1, options.actions // 100)  # of a kit, and of what runs programs, on each tier
+    shares = {name: max(1, share // 10) if name in WAITS else share for name in (*programs, *WORKSPACES)}
     with tempfile.TemporaryDirectory() as folder:
         for name, make in kits(Path(folder)).items():
             if name not in WORKSPACES:
-                share = slow if "mcp" in name or name == "functions" else 10 * slow
-                run("kits", f"kit {name}", with_kit(make()), share)
-        left = max(0, options.actions - sum(counts.values()) - len(tiers()) * sum(shares.values()))
-        for number, env_id in enumerate(plain):
-            share = left // len(plain) + (number < left % len(plain))
-            run("ids", env_id, gym.make(env_id).unwrapped, share)
+                run(f"kit {name}", with_kit(make()), share)
         for tier in tiers():
             with on_tier(tier):
-                for name, share in shares.items():
-                    kind = "kits" if name in WORKSPACES else "programs"
+                for name, count in shares.items():
                     env = with_kit(KITS[name]()) if name in WORKSPACES else gym.make(name).unwrapped
-                    run(f"{kind}, {tier}", f"{name} on {tier}", env, share)
+                    run(f"{name if '/' in name else f'kit {name}'} on {tier}", env, count)
+    by_name = dict(counts)
+    left = max(0, options.actions - sum(counts.values()))
+    for number, env_id in enumerate(plain):
+        run(env_id, gym.make(env_id).unwrapped, left // len(plain) + (number < left % len(plain)))
     table = Table("Hostile actions", "actions; invalid verdicts and exceptions are listed below", "in all")
     table.add("in all", float(sum(counts.values())))
-    for group, count in sorted(counts.items()):
-        table.add(group, float(count))
+    table.add(f"the other {len(plain)} ids", float(sum(counts.values()) - sum(by_name.values())))
+    for name, count in by_name.items():
+        table.add(name, float(count))
     facts = {
         "invalid verdicts and exceptions": len(failures),
         "ids": len(rlvr_ids),
