@@ -26,7 +26,8 @@ class Rollout:
     """Plays requests to the end and returns their episodes in the order asked for.
 
     An environment that raises ends its own episode with an ``env_error`` verdict, and one that does not answer in time
-    with a ``timeout`` verdict; both are invalid, the environment is replaced, and the other episodes continue. An agent
+    with a ``timeout`` verdict, unless the action made it; both are invalid, the environment is replaced, and the other
+    episodes continue. An agent
     that raises ends the rollout. One that fails to get a single reply says so in that reply (stop "error"), which ends
     that episode with an ``env_error`` verdict.
 
@@ -113,7 +114,7 @@ class Rollout:
                 so that an episode need not wait for the slowest reply to end. It costs a little for each.
         """
         in_turn = not self.workers and self.timeout is None
-        calls = EnvCalls() if in_turn else ThreadedEnvCalls(self.workers, self.timeout)
+        calls = EnvCalls() if in_turn else ThreadedEnvCalls(self.workers, self.timeout, self._make)
         loop = EpisodeLoop(self.agent, calls, self.batch_size, self._make, each_reply)
         for index, active in loop.run(map(self._activate, requests)):
             self._release(active)

@@ -201,6 +201,16 @@ def pick(items: list[int], at: int) -> str:
     return str(items[at])
 
 
+def power(base: int, exponent: int) -> str:
+    """Raise to a power, which may hold the interpreter's lock for hours.
+
+    Args:
+        base: what is raised.
+        exponent: how often.
+    """
+    return str(base**exponent % 10**9)
+
+
 def wait(seconds: float) -> str:
     """Wait.
 
@@ -240,7 +250,7 @@ def kits(folder: Path) -> dict[str, Callable[[], Kit]]:
     documents = [Document(f"Page {n}", f"word{n} and others") for n in range(20)]
     server = [sys.executable, str(ROOT / "tests" / "envs" / "mcp_server.py")]
     return {
-        "functions": lambda: Functions(divide, pick, wait, leave),
+        "functions": lambda: Functions(divide, pick, power, wait, leave),
         "calculator": KITS["calculator"],
         "search": lambda: Search(documents),
         "sqlite": lambda: SQLite(database),

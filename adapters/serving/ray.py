@@ -28,7 +28,8 @@ from rlvr.adapters.versions import require
 from rlvr.envs.core.verdict import Status
 from rlvr.envs.vector.env_slot import Command, EnvSlot, Outcome
 from rlvr.envs.vector.inline import Done, Job
-from rlvr.envs.vector.threads import START_SECONDS, timed_out
+from rlvr.envs.vector.step_trials import START_SECONDS
+from rlvr.envs.vector.threads import timed_out
 from rlvr.envs.vector.worker import pack, unpack
 
 TESTED = ("ray", "2.60", "3")

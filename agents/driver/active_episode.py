@@ -19,7 +19,8 @@ from rlvr.agents.driver.env_calls import NO_CALL, EnvCall, Outcome, TimeLimitExc
 from rlvr.agents.episode import Episode, RolloutRequest, Turn
 from rlvr.envs import Verdict
 from rlvr.envs.core.images import text_of
-from rlvr.envs.core.verdict import env_error
+from rlvr.envs.core.verdict import env_error, provoked_verdict
+from rlvr.envs.vector.step_trials import StepHistory
 
 Env = gym.Env[Any, str]
 LARGEST: Final = 3.4e38  # of rewards: learners keep them as 32-bit floats
@@ -107,7 +108,15 @@ class ActiveEpisode:
 
     def answer(self, reply: Reply, index: int = 0) -> EnvCall:
         """Record the agent's reply; the call that plays it, which does nothing when the episode ends or pauses here."""
-        return EnvCall(index, self.env, self.record(reply))
+        return EnvCall(index, self.env, self.record(reply), played=self.played)
+
+    def played(self) -> StepHistory:
+        """What the episode is played again with, its last action included."""
+        episode = self.episode
+        if episode.seed is None:
+            return StepHistory()
+        first = episode.turns[0].observation
+        return StepHistory((episode.seed, options_of(episode)), first, [turn.action for turn in episode.turns])
 
     def record(self, reply: Reply) -> Callable[[Env], Any] | None:
         """Record the agent's reply; what plays it in the environment, None when the episode ends or pauses here."""
@@ -165,8 +174,11 @@ class ActiveEpisode:
     # what both need
 
     def fail(self, where: str, error: Exception) -> bool:
-        """End the episode with an invalid verdict: "timeout" when the environment did not answer, else "env_error"."""
-        if isinstance(error, TimeLimitExceeded):
+        """End the episode: "timeout" where nothing came in time, a 0 if the action made that, else "env_error"."""
+        if isinstance(error, TimeLimitExceeded) and error.provoked:
+            self.episode.verdict = provoked_verdict("the environment", f"{where}: {error}")
+            self.episode.terminated = True
+        elif isinstance(error, TimeLimitExceeded):
             self.episode.verdict = env_error(str(error), where, timeout=True)
         else:
             self.episode.verdict = env_error(error, where)

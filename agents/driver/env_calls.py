@@ -15,10 +15,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
 import gymnasium as gym
+
+from rlvr.envs.vector.step_trials import START_SECONDS, StepHistory, in_threads, is_provoked
 
 Env = gym.Env[Any, str]
 Outcome = Any  # what the call returned, or the exception that it raised
@@ -26,12 +29,17 @@ Outcome = Any  # what the call returned, or the exception that it raised
 NO_CALL = object()  # the outcome of a call that has nothing to do
 PLAYED = object()  # the outcome of a call whose `then` has played the episode to its end and recorded it
 DEFAULT_SECONDS = 120.0
-START_SECONDS = 60.0  # the least that making an environment may take, however short a step's limit
 CLOSE_SECONDS = 5.0  # how long somebody waits for an environment to close
 
 
 class TimeLimitExceeded(Exception):
-    """An environment did not answer in time."""
+    """An environment did not answer in time.
+
+    Attributes:
+        provoked: whether that is the action's doing.
+    """
+
+    provoked = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +58,7 @@ class EnvCall:
         env: the environment; None until `run` has made it.
         function: what to do with it; None does nothing.
         make: makes the environment.
+        played: the episode up to this step, its action included; None for what is no step.
         then: goes on with the episode in the thread that made the call: given the call and its outcome, it records them
             and returns the next call; None where the episode has ended or is paused. Without it the loop goes on.
     """
@@ -58,6 +67,7 @@ class EnvCall:
     env: Env | None
     function: Callable[[Any], Any] | None
     make: Callable[[], Env] | None = None
+    played: Callable[[], StepHistory] | None = None
     then: Callable[[EnvCall, Outcome], EnvCall | None] | None = None
 
     def run(self) -> Outcome:
@@ -142,12 +152,14 @@ class ThreadedEnvCalls(EnvCalls):
         threads: how many calls are made at once; 0 makes those that are started together one after another, in one
             thread, so that nothing but the time limit differs from `EnvCalls`.
         seconds: what one call may take; None for no limit.
+        make: makes an environment in which a step that is over its time is played again.
     """
 
     in_other_threads = True
 
-    def __init__(self, threads: int, seconds: float | None) -> None:
+    def __init__(self, threads: int, seconds: float | None, make: Callable[[], Env] | None = None) -> None:
         super().__init__()
+        self._make = make
         self._closed = False
         self.parallel = threads > 0
         self._most = max(1, threads)
@@ -256,12 +268,23 @@ class ThreadedEnvCalls(EnvCalls):
                 late = TimeLimitExceeded(f"no answer within {worker.seconds:g} s")
                 worker.given_up = True
                 self._workers.remove(worker)
-                self._events.put([*worker.done, (worker.call, late)])
+                if worker.done:
+                    self._events.put(worker.done)
+                judge = partial(self._judge, worker.call, late, worker.seconds)
+                threading.Thread(target=judge, name="rlvr-env-judge", daemon=True).start()
                 if worker.waiting:
                     self._queue.put(worker.waiting)
             deadlines = [each.deadline for each in self._workers if each.call is not None]
             self._check_at = min([*deadlines, now + self._seconds])
         self._hire()
+
+    def _judge(self, call: EnvCall, late: TimeLimitExceeded, seconds: float) -> None:
+        """Find out whose doing it is that a call is over its time, and answer for it."""
+        try:
+            if call.played is not None and self._make is not None and not self._closed:
+                late.provoked = is_provoked(call.played(), partial(in_threads, self._make), seconds)
+        finally:
+            self._events.put([(call, late)])
 
 
 def close_env(env: Env | None) -> None:

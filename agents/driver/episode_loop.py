@@ -135,7 +135,7 @@ class EpisodeLoop:
             if active.take(call, outcome):
                 return None
             (reply,) = act(conversations)
-            call.function = active.record(reply)
+            call.function, call.played = active.record(reply), active.played
             return call
 
         act, conversations = self.agent.act, [active.conversation]

@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -16,6 +19,8 @@ from rlvr.envs.endpoint import Endpoint
 from rlvr.envs.rewards.expressions.arithmetic import evaluate
 from rlvr.envs.sandbox import Limits, SandboxError, SandboxStarved, shared
 from rlvr.envs.sandbox.sandbox import SandboxSession as Interpreter
+from rlvr.envs.tools.functions.plain import NeedsThisProcess, plain_copy
+from rlvr.envs.tools.functions.processes import FunctionProcesses, WorkerEnded
 from rlvr.envs.tools.search import DenseIndex, Document, Index
 from rlvr.envs.tools.sql import FileConnection, guard, written
 from rlvr.envs.tools.sql import query as select
@@ -68,12 +73,15 @@ class Kit:
 
 
 class Functions(Kit):
-    """Plain functions without memory; each call runs in a thread of its own and is given up at its deadline.
+    """Plain functions without memory; each call is given up at its deadline.
 
     What a function raises is told to the policy, and so is that it did not end in time: its arguments are the policy's.
-    A function whose backend is gone raises ``ToolFault``. At the deadline an exception is raised in the thread, which
-    ends it once it runs Python again. C code that never lets go of the interpreter's lock, such as a regular expression
-    that backtracks, cannot be given up: serve such a tool as a process of its own (``MCP``).
+    A function whose backend is gone raises ``ToolFault``.
+
+    A function that uses nothing but its arguments, constants, the standard library and functions that use no more runs
+    in a process of its own, which is killed at the deadline, also in a ``10**10**8`` or a regular expression that
+    backtracks. Any other runs in a thread of this process, in which an exception is raised at the deadline. C code that
+    never lets go of the interpreter's lock cannot be given up there: serve such a tool by ``MCP``.
 
     Args:
         functions: typed, with a docstring; see ``tool``.
@@ -81,10 +89,80 @@ class Functions(Kit):
 
     def __init__(self, *functions: Callable[..., Any]) -> None:
         self.tools = [tool(function) for function in functions]
+        self._forget()
+
+    def _forget(self) -> None:
+        self._lock, self._owner = threading.Lock(), os.getpid()
+        self._processes: FunctionProcesses | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"tools": self.tools}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
+    @cached_property
+    def _plain(self) -> Mapping[str, Callable[..., Any]]:
+        """Copies of the functions that run in another process as they do here."""
+        copies = {}
+        for each in self.tools:
+            with suppress(NeedsThisProcess):
+                copies[each.name] = plain_copy(each.function)
+        return copies
 
     def run(self, session: Any, used: Tool, arguments: Mapping[str, Any], seconds: float) -> str:
-        """Calls the function in a thread, without a session, and gives it up at the deadline."""
+        """Calls the function, without a session, in a process of its own where it can, else in a thread."""
+        if used.name in self._plain:
+            with suppress(ValueError):  # an argument that cannot be sent
+                return self._in_process(used.name, arguments, seconds)
         return within(seconds, used.name, lambda: str(used.function(**arguments)))
+
+    def _in_process(self, name: str, arguments: Mapping[str, Any], seconds: float) -> str:
+        for last in (False, True):
+            processes = self._started()
+            try:
+                kind, text, status = processes.call(name, arguments, seconds)
+            except TimeoutError:
+                raise _late(name, seconds) from None
+            except WorkerEnded as error:
+                raise ToolError(str(error)) from error
+            except OSError as error:  # somebody has killed who forks the workers
+                self.shut()
+                if last:
+                    raise ToolFault(f"no process can be had for it: {error}") from error
+                continue
+            if kind == "ToolFault":
+                raise ToolFault(text, status)
+            if kind != "returned":
+                raise ToolError(text if kind == "ToolError" else f"{name}: {text}")
+            return text
+        raise AssertionError("the second try returns or raises")
+
+    def _started(self) -> FunctionProcesses:
+        if self._owner != os.getpid():  # a fork: what runs belongs to the parent, and so may whoever holds the lock
+            self._forget()
+        import cloudpickle
+
+        with self._lock:
+            if self._processes is None:
+                try:
+                    self._processes = FunctionProcesses(cloudpickle.dumps(self._plain))
+                except OSError as error:
+                    raise ToolFault(f"no process can be had for it: {error}") from error
+            return self._processes
+
+    def shut(self) -> None:
+        """Ends the processes; the next call starts others."""
+        if self._owner == os.getpid():
+            with self._lock:
+                processes, self._processes = self._processes, None
+            if processes is not None:
+                processes.close()
+
+
+def _late(name: str, seconds: float) -> NotInTime:
+    return NotInTime(f"{name} did not end within {seconds:g} s")
 
 
 def within(seconds: float, name: str, work: Callable[[], str]) -> str:
@@ -108,7 +186,7 @@ def within(seconds: float, name: str, work: Callable[[], str]) -> str:
     thread.join(seconds)
     if not outcome:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))
-        raise NotInTime(f"{name} did not end within {seconds:g} s")
+        raise _late(name, seconds)
     if isinstance(outcome[0], ToolError | ToolFault):
         raise outcome[0]
     if isinstance(outcome[0], BaseException):

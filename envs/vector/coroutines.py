@@ -15,6 +15,7 @@ import threading
 import time
 from functools import partial
 
+from rlvr.envs.core.verdict import env_error
 from rlvr.envs.vector.env_slot import EnvSlot
 from rlvr.envs.vector.threads import CLOSE_SECONDS, ThreadJob, Threads
 
@@ -32,7 +33,7 @@ class Coroutines(Threads):
 
     def __init__(self, slots: list[EnvSlot], workers: int, timeout: float | None) -> None:
         self._run_loop()
-        self._played: dict[ThreadJob, asyncio.Task[None]] = {}  # those that the loop has begun
+        self._running_tasks: dict[ThreadJob, asyncio.Task[None]] = {}  # those that the loop has begun
         self._suspect: tuple[asyncio.Task[None], float] | None = None  # may block the loop; until when it may
         super().__init__(slots, workers, timeout)
 
@@ -77,7 +78,7 @@ class Coroutines(Threads):
             if task.given_up:
                 return
             loop = asyncio.get_running_loop()
-            self._played[task] = running = loop.create_task(self._await(task))
+            self._running_tasks[task] = running = loop.create_task(self._await(task))
             task.cancel = partial(loop.call_soon_threadsafe, running.cancel)
 
     async def _await(self, task: ThreadJob) -> None:
@@ -88,11 +89,11 @@ class Coroutines(Threads):
             with self._changed:
                 if not task.given_up:  # it has cancelled itself
                     task.given_up = True
-                    self._fail(task, "env_error", "CancelledError: its task was cancelled")
+                    self._fail(task, env_error("CancelledError: its task was cancelled", task.command[0]))
                     self._changed.notify_all()
             raise
         finally:
-            self._played.pop(task, None)
+            self._running_tasks.pop(task, None)
         if not self._finish(task, outcome):
             task.slot.close()
 
@@ -100,8 +101,8 @@ class Coroutines(Threads):
 
     def _leave(self, task: ThreadJob) -> None:
         super()._leave(task)
-        if task in self._played and asyncio.current_task(self._loop) is self._played[task]:
-            self._suspect = self._played[task], time.monotonic() + BLOCKED_SECONDS
+        if task in self._running_tasks and asyncio.current_task(self._loop) is self._running_tasks[task]:
+            self._suspect = self._running_tasks[task], time.monotonic() + BLOCKED_SECONDS
 
     def _give_up_overdue(self, now: float) -> float:
         deadline = super()._give_up_overdue(now)
@@ -121,13 +122,13 @@ class Coroutines(Threads):
         """Leave the event loop to the coroutine that blocks it."""
         self._loop.call_soon_threadsafe(_stop, self._loop)  # should it ever return
         self._run_loop()
-        for task in [task for task in self._tasks.values() if task.cancel is not None]:
+        for task in [task for task in self._tasks.values() if task.cancel is not None and not task.given_up]:
             task.given_up = True
-            if task in self._played:
-                self._fail(task, "env_error", "another environment has blocked the event loop")
+            if task in self._running_tasks:
+                self._fail(task, env_error("another environment has blocked the event loop", task.command[0]))
             else:
                 self._start(ThreadJob(task.index, task.slot, task.command))
-        self._played.clear()
+        self._running_tasks.clear()
 
 
 def _stop(loop: asyncio.AbstractEventLoop) -> None:

@@ -29,7 +29,7 @@ Make = Callable[[], Env]
 # Observation, reward, terminated, truncated, info. A reset's has reward 0.0; only one that failed is truncated.
 Outcome = tuple[Any, float, bool, bool, dict[str, Any]]
 # ("reset", (seed, options)), ("step", action), ("again", the outcome of an episode that ended without us),
-# ("make", None), ("call", (name, args, kwargs)), ("set", (name, value)).
+# ("make", None), ("call", (name, args, kwargs)), ("set", (name, value)), ("apply", a function of the environment).
 Command = tuple[str, Any]
 # A method of the environment, and what it is called with; sent the result, or what was raised.
 Plan = Generator[tuple[str, tuple[Any, ...], dict[str, Any]], Any, Outcome]
@@ -79,7 +79,7 @@ class EnvSlot:
         """Carry out a command in this thread."""
         if command[0] == "reset":
             return self._reset_at_once(*command[1])
-        if command[0] in ("make", "call", "set"):
+        if command[0] in ("make", "call", "set", "apply"):
             return self._ask(command)
         plan = self._plan(command)
         try:
@@ -177,15 +177,18 @@ class EnvSlot:
 
     def failure(self, status: Status, reason: str) -> Outcome:
         """An episode that ends here through no fault of the policy."""
-        reason = reason[:500]
+        return self.end(Verdict(0.0, status, reason=reason[:500]))
+
+    def end(self, verdict: Verdict) -> Outcome:
+        """An episode that ends here with a verdict of 0, for want of an observation."""
         if isinstance(self.space, Text):
-            stand_in: Any = reason[: self.space.max_length]
+            stand_in: Any = verdict.reason[: self.space.max_length]
         else:
             one = batch_space(self.space, 1)
             stand_in = next(iter(iterate(one, create_empty_array(self.space, 1, np.zeros))))
             if isinstance(text_space(self.space), Text):
-                stand_in = with_text(stand_in, reason)
-        return stand_in, 0.0, False, True, {"verdict": Verdict(0.0, status, reason=reason), "success": False}
+                stand_in = with_text(stand_in, verdict.reason)
+        return stand_in, 0.0, verdict.valid, not verdict.valid, {"verdict": verdict, "success": False}
 
     def verified(self, outcome: Any) -> Outcome:
         """The result of a step, or what becomes of the environment when it is none."""
@@ -288,6 +291,8 @@ class EnvSlot:
                 info["value"] = value(*args, **kwargs) if callable(value) else value
             elif kind == "set":
                 env.set_wrapper_attr(*payload)
+            elif kind == "apply":
+                info["value"] = payload(env)
         except BaseException as error:
             info["error"] = _fault(error).error
         end_if_forked(pid)

@@ -15,17 +15,19 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any
 
 from gymnasium.vector import AutoresetMode
 
-from rlvr.envs.core.verdict import Status
+from rlvr.envs.core.verdict import Status, Verdict, env_error, provoked_verdict
 from rlvr.envs.vector.env_slot import Command, EnvSlot, Outcome
 from rlvr.envs.vector.fork_server import ForkServer
 from rlvr.envs.vector.inline import Done, Job
 from rlvr.envs.vector.process_tree import pidfd
-from rlvr.envs.vector.threads import CLOSE_SECONDS, START_SECONDS, timed_out
+from rlvr.envs.vector.step_trials import START_SECONDS, Phase, StepHistory, TrialResult, is_provoked
+from rlvr.envs.vector.threads import CLOSE_SECONDS, timed_out
 from rlvr.envs.vector.worker import pack, unpack
 
 RESCUE_SECONDS = 3.0
@@ -94,6 +96,8 @@ class Processes:
         self._lock = threading.Lock()  # guards all that follows
         self._done: list[Done] = []
         self._playing: set[int] = set()  # the environments in the middle of an episode
+        self._played = [StepHistory() for _ in slots]
+        self._judged: set[int] = set()  # the environments whose last step is being played again elsewhere
         self._closed = False
         self._workers: dict[int, _Worker] = {}  # by index
         self._wake_reader, self._wake_writer = Pipe(duplex=False)  # wakes up who listens
@@ -112,6 +116,7 @@ class Processes:
             for index, command in jobs:
                 if command[0] == "reset" and command[1][0] is not None:
                     self._slots[index].seed = command[1][0]
+                self._played[index].send(command)
                 self._workers[index].backlog.append((index, command))
             for worker in self._distinct([index for index, _ in jobs]):
                 self._feed(worker)
@@ -125,7 +130,7 @@ class Processes:
             with self._lock:
                 now = time.monotonic()
                 deadline = self._check_deadlines(now)
-                if self._done or self._closed or now >= until or not self._busy():
+                if self._done or self._closed or now >= until or not (self._busy() or self._judged):
                     done, self._done = self._done, []
                     return done
             self._listen(max(0.0, min(deadline, until, now + 60.0) - now))
@@ -246,6 +251,7 @@ class Processes:
 
     def _enter(self, index: int, command: Command, outcome: Outcome) -> None:
         self._done.append((index, outcome))
+        self._played[index].receive(command, outcome, self._slots[index].mode)
         if command[0] in ("reset", "step", "again"):
             ended = outcome[2] or outcome[3]
             if ended and self._slots[index].mode is not AutoresetMode.SAME_STEP:
@@ -300,8 +306,16 @@ class Processes:
                 states[index] = self._new_slot(index, reason)
         if culprit is not None:
             index, command = culprit
-            slot = states[index] = self._new_slot(index, "")
-            self._answer(slot, index, command, status, reason, jobs)
+            states[index] = self._new_slot(index, "")
+            verdict = env_error(reason, "" if status == "timeout" else command[0], timeout=status == "timeout")
+            if command[0] == "step":
+                self._judged.add(index)
+                judge = threading.Thread(
+                    target=self._judge, args=(index, verdict), name="vector-env-judge", daemon=True
+                )
+                judge.start()
+            else:
+                self._enter(index, command, timed_out(command, self._slots[index].end(verdict)))
         elif not worker.ready:  # it could not even make its environments: nothing helps by being tried again
             for index, command in jobs:
                 outcome = self._slots[index].failure(status, f"the environments of a worker: {reason}")
@@ -319,11 +333,54 @@ class Processes:
         self._slots[index] = slot
         return slot
 
-    def _answer(
-        self, slot: EnvSlot, index: int, command: Command, status: Status, reason: str, jobs: list[Job]
-    ) -> None:
-        outcome = slot.failure(status, reason if status == "timeout" else f"{command[0]}: {reason}")
-        if command[0] == "step" and slot.mode is AutoresetMode.SAME_STEP:
-            jobs.insert(0, (index, ("again", outcome)))
-        else:
-            self._enter(index, command, timed_out(command, outcome))
+    def _judge(self, index: int, verdict: Verdict) -> None:
+        """Find out whose doing it is that a step is late or has ended its process, and answer for it."""
+        with self._lock:
+            played = self._played[index].copy()
+        seconds = START_SECONDS if self._timeout is None else self._timeout
+        trial = partial(self._trial, self._slots[index])
+        with suppress(OSError):  # no process can be had, or this is being closed: nobody knows
+            if is_provoked(played, trial, seconds):
+                verdict = provoked_verdict("the environment", verdict.reason)
+        with self._lock:
+            self._judged.discard(index)
+            if self._closed:
+                return
+            slot, command = self._slots[index], ("step", played.actions[-1] if played.actions else None)
+            outcome = slot.end(verdict)
+            if slot.mode is AutoresetMode.SAME_STEP:
+                self._workers[index].backlog.append((index, ("again", outcome)))
+                self._feed(self._workers[index])
+            else:
+                self._enter(index, command, outcome)
+            self._wake_up()
+
+    def _trial(self, slot: EnvSlot, phases: Sequence[Phase]) -> TrialResult:
+        """A trial in a process of its own, which is ended with it.
+
+        Raises:
+            OSError: no process can be had.
+        """
+        with self._lock:
+            if self._closed:
+                raise OSError("the vector environment is closed")
+            pid, channel = self._fork_server.fork()
+        fresh = EnvSlot(slot.make, slot.mode, slot.space)
+        try:
+            messages: list[tuple[str, Any]] = [("slots", {0: (slot.make, fresh)})]
+            messages += [("commands", [(0, ("apply", function))]) for function, _ in phases]
+            for phase, (message, seconds) in enumerate(
+                zip(messages, (START_SECONDS, *(s for _, s in phases)), strict=True), -1
+            ):
+                channel.send_bytes(pack(message))
+                if not channel.poll(seconds):
+                    return "late", phase
+                kind, content = unpack(channel.recv_bytes())
+                if kind == "broken" or (kind == "done" and "error" in content[0][1][4]):
+                    return "raised", phase
+            return "ended", len(phases) - 1
+        except (EOFError, ConnectionError):
+            return "died", phase
+        finally:
+            channel.close()
+            self._fork_server.kill(pid)

@@ -12,16 +12,17 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
 from gymnasium.vector import AutoresetMode
 
-from rlvr.envs.core.verdict import Status
+from rlvr.envs.core.verdict import Verdict, env_error, provoked_verdict
 from rlvr.envs.vector.env_slot import CallResult, Command, EnvSlot, Outcome
 from rlvr.envs.vector.inline import Done, Job
+from rlvr.envs.vector.step_trials import START_SECONDS, StepHistory, in_threads, is_provoked
 
-START_SECONDS = 60.0  # what making an environment may take where steps have a time limit
 CLOSERS = 8  # threads that close environments
 CLOSE_SECONDS = 5.0  # how long closing waits for steps that are under way
 
@@ -61,6 +62,7 @@ class Threads:
         self._timeout = timeout
         self._changed = threading.Condition()  # guards all that follows
         self._tasks: dict[int, ThreadJob] = {}
+        self._played = [StepHistory() for _ in slots]
         self._done: list[Done] = []
         self._closed = False
         self._queue: SimpleQueue[ThreadJob | None] = SimpleQueue()
@@ -74,6 +76,7 @@ class Threads:
         """Start jobs; ``collect`` gives their results."""
         with self._changed:
             for index, command in jobs:
+                self._played[index].send(command)
                 self._start(ThreadJob(index, self._slots[index], command))
 
     def collect(self, timeout: float | None) -> list[Done]:
@@ -188,9 +191,8 @@ class Threads:
             if task.given_up:
                 return False
             self._load -= task.cancel is None
-            del self._tasks[task.index]
             first = not self._done
-            self._done.append((task.index, outcome))
+            self._answer(task, outcome)
             if first:  # else who waits was told, and has yet to come
                 self._changed.notify_all()
             return True
@@ -203,21 +205,42 @@ class Threads:
             return self._earliest
         for task in [task for task in self._tasks.values() if task.deadline <= now]:
             self._leave(task)
-            self._fail(task, "timeout", f"no answer within {self._timeout:g} s")
+            task.deadline = float("inf")
+            late = f"no answer within {self._timeout:g} s"
+            if task.command[0] == "step" and task.cancel is None:  # a coroutine is not played again
+                threading.Thread(target=self._judge, args=(task, late), name="vector-env-judge", daemon=True).start()
+            else:
+                self._fail(task, _late(task.command, late))
         self._earliest = min((task.deadline for task in self._tasks.values()), default=float("inf"))
         return self._earliest
 
-    def _fail(self, task: ThreadJob, status: Status, reason: str) -> None:
+    def _judge(self, task: ThreadJob, late: str) -> None:
+        """Find out whose doing it is that a step is late, and answer for it."""
+        verdict = _late(task.command, late)
+        with self._changed:
+            played = self._played[task.index].copy()
+        if self._timeout is not None and is_provoked(played, partial(in_threads, task.slot.make), self._timeout):
+            verdict = provoked_verdict("the environment", verdict.reason)
+        with self._changed:
+            if not self._closed:
+                self._fail(task, verdict)
+                self._changed.notify_all()
+
+    def _fail(self, task: ThreadJob, verdict: Verdict) -> None:
         """Answer for a task that was given up; another environment takes the place of the one that it was for."""
         old = task.slot
         slot = EnvSlot(old.make, old.mode, old.space, old.seed, old.generation + 1)
         self._slots[task.index] = slot
-        outcome = slot.failure(status, f"{task.command[0]}: {reason}")
+        outcome = slot.end(verdict)
         if task.command[0] == "step" and slot.mode is AutoresetMode.SAME_STEP:
             self._start(ThreadJob(task.index, slot, ("again", outcome)))
         else:
-            del self._tasks[task.index]
-            self._done.append((task.index, timed_out(task.command, outcome)))
+            self._answer(task, timed_out(task.command, outcome))
+
+    def _answer(self, task: ThreadJob, outcome: Outcome) -> None:
+        del self._tasks[task.index]
+        self._played[task.index].receive(task.command, outcome, task.slot.mode)
+        self._done.append((task.index, outcome))
 
     def _leave(self, task: ThreadJob) -> None:
         """Wait no longer for a task, nor for the thread that is in it."""
@@ -228,6 +251,10 @@ class Threads:
             self._threads.discard(task.thread)
             self._load -= 1
             self._hire()
+
+
+def _late(command: Command, reason: str) -> Verdict:
+    return env_error(reason, command[0], timeout=True)
 
 
 def timed_out(command: Command, outcome: Outcome) -> Outcome:

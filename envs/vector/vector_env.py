@@ -71,7 +71,8 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
 
     An environment that raises ends its episode with ``info["verdict"]`` of status ``env_error``: reward 0.0, truncated,
     ``success`` False, not valid, so that it can be kept out of training. One that takes more than ``timeout`` seconds
-    for a step or a reset ends the same way, with status ``timeout``. Another environment takes its place, seeded from
+    for a step or a reset ends the same way, with status ``timeout``. Where the action alone made a step late, or killed
+    its worker process, the end is the policy's: ``wrong``, terminated. Another environment takes its place, seeded from
     the last seed given; all the others go on undisturbed. The observation of a failure is its reason where observations
     are our ``Text`` (beside a black image, where there are images), else zeros.
 

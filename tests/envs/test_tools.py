@@ -450,14 +450,16 @@ def test_what_a_function_raises_and_that_it_hangs_is_told_to_the_policy():
 def test_a_function_that_works_on_after_its_deadline_is_ended():
     import threading
 
+    rounds_made: list[int] = []  # of this process, so that the function stays in it
+
     def spin(rounds: int) -> str:
         """Spin.
 
         Args:
             rounds: how often.
         """
-        for _ in range(rounds):
-            pass
+        for number in range(rounds):
+            rounds_made[:] = [number]
         return "done"
 
     env = gym.make(SUMS, tools={"tools": [Functions(spin)], "seconds": 0.05}).unwrapped

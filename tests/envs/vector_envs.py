@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,9 @@ import gymnasium as gym
 import numpy as np
 
 from rlvr.envs.core.spaces import Text
+from rlvr.envs.core.task import Task, Transition
+from rlvr.envs.core.text_env import TextEnv
+from rlvr.envs.core.verdict import correct, wrong
 
 
 class Puppet(gym.Env):
@@ -223,3 +227,41 @@ class Unclosable(Puppet):
     def close(self):
         while self.closed_file and not Path(self.closed_file).exists():
             time.sleep(0.002)
+
+
+class Hanging(Task[tuple[int, tuple[str, ...]]]):
+    """Three turns. Some words never end, or end the process; with ``always`` every action takes too long."""
+
+    def __init__(self, *, always: bool = False) -> None:
+        self.always = always
+
+    def turns(self, level):
+        return 3
+
+    def start(self, rng, level):
+        return rng.randrange(10**6), ()
+
+    def observe(self, state):
+        return f"Say {state[0]}."
+
+    def content(self, state):
+        return str(state[0])
+
+    def apply(self, state, action):
+        if action == "sleep" or "poison" in state[1] or self.always:
+            time.sleep(8)
+        while action == "spin":
+            pass
+        if action == "match":
+            re.match("(a+)+$", "a" * 60 + "b")
+        if action == "leave":
+            os._exit(1)
+        done = len(state[1]) == 2
+        return Transition((state[0], (*state[1], action)), correct() if action == "right" else wrong(), done)
+
+    def solve(self, state):
+        return "right"
+
+
+def hanging(always: bool = False) -> TextEnv:
+    return TextEnv(Hanging(always=always))
