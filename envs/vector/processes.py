@@ -365,7 +365,7 @@ class Processes:
             if self._closed:
                 raise OSError("the vector environment is closed")
             pid, channel = self._fork_server.fork()
-        fresh = EnvSlot(slot.make, slot.mode, slot.space)
+        fresh, ends = EnvSlot(slot.make, slot.mode, slot.space), pidfd(pid)
         try:
             messages: list[tuple[str, Any]] = [("slots", {0: (slot.make, fresh)})]
             messages += [("commands", [(0, ("apply", function))]) for function, _ in phases]
@@ -373,8 +373,9 @@ class Processes:
                 zip(messages, (START_SECONDS, *(s for _, s in phases)), strict=True), -1
             ):
                 channel.send_bytes(pack(message))
-                if not channel.poll(seconds):
-                    return "late", phase
+                ready = wait([channel, *([] if ends is None else [ends])], seconds)
+                if channel not in ready:  # a fork that the environment has left may hold the channel open
+                    return "died" if ready else "late", phase
                 kind, content = unpack(channel.recv_bytes())
                 if kind == "broken" or (kind == "done" and "error" in content[0][1][4]):
                     return "raised", phase
@@ -383,4 +384,6 @@ class Processes:
             return "died", phase
         finally:
             channel.close()
+            if ends is not None:
+                os.close(ends)
             self._fork_server.kill(pid)

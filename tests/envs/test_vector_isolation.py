@@ -129,9 +129,9 @@ def test_a_coroutine_that_cancels_itself_is_answered(build):
 def test_one_that_forks_and_dies_is_answered_and_its_fork_ends(build, tmp_path, word):
     vector = build(Wicked, backend="process", timeout=None)
     vector.reset(seed=0)
-    observations, _, _, truncations, infos = vector.step(["a", f"{word} {tmp_path / 'child'}", "a"])
-    assert truncations.tolist() == [False, True, False]
-    assert infos["verdict"][1].status == "env_error"
+    observations, _, terminations, _, infos = vector.step(["a", f"{word} {tmp_path / 'child'}", "a"])
+    assert terminations.tolist() == [False, True, False]
+    assert infos["verdict"][1].status == "wrong"  # the action alone makes it die
     assert observations[::2] == ("seed 0 episode 1 turn 1", "seed 2 episode 1 turn 1")
     if word == "fork-and-die" and (tmp_path / "child").exists():
         pid = noted(tmp_path / "child")
@@ -154,9 +154,9 @@ def test_a_fork_that_comes_back_does_not_go_on_as_we(build, tmp_path, backend, e
 def test_one_that_holds_the_gil_ends_alone(build, mode):
     vector = build(Wicked, backend="process", timeout=PATIENCE, autoreset_mode=mode)
     vector.reset(seed=0)
-    observations, _, _, truncations, infos = vector.step(["a", "hold-the-gil", "a"])
-    assert truncations.tolist() == [False, True, False]
-    assert final(infos, 1)["verdict"].status == "timeout"
+    observations, _, terminations, _, infos = vector.step(["a", "hold-the-gil", "a"])
+    assert terminations.tolist() == [False, True, False]
+    assert final(infos, 1)["verdict"].status == "wrong"
     assert observations[::2] == ("seed 0 episode 1 turn 1", "seed 2 episode 1 turn 1")
     assert vector.step(["b"] * 3)[0][::2] == ("seed 0 episode 1 turn 2", "seed 2 episode 1 turn 2")
 
