@@ -23,6 +23,7 @@ from rlvr.agents.driver.env_calls import EnvCall
 from rlvr.agents.template_words import CLOSING, OPENING
 from rlvr.envs import Verdict
 from rlvr.envs.core.code_rule import CodeRefused, code_allowed, make_env, require_code, settings_are_data
+from rlvr.envs.core.hints import did_you_mean
 from rlvr.envs.core.json_text import load_json, require_shallow
 
 FIELDS = ("env_id", "module", "kwargs", "seed", "options", "thought")
@@ -140,7 +141,9 @@ def _read(value: str | Mapping[str, Any]) -> TaskSpec:
         record = load_json(value) if isinstance(value, str) else dict(value)
     except ValueError as error:
         raise ValueError(f"a task's spec is a JSON object, not {value!r:.80}") from error
-    if not isinstance(record, dict) or not {"env_id", "seed"} <= record.keys() or record.keys() - set(FIELDS):
+    if isinstance(record, dict) and (unknown := [name for name in record if name not in FIELDS]):
+        raise ValueError(f"a task's spec has no field {unknown[0]!r:.80}{did_you_mean(unknown[0], FIELDS, 'it has')}")
+    if not isinstance(record, dict) or not {"env_id", "seed"} <= record.keys():
         raise ValueError(
             f"a task's spec has env_id, seed and perhaps module, kwargs, options, thought; got {value!r:.200}"
         )

@@ -6,12 +6,14 @@ It decides how things are said, not what is true: the shop, the requests and the
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from rlvr.envs.core.hints import require_known
 from rlvr.envs.core.verdict import goes_through
 from rlvr.envs.endpoint import DEADLINE, Endpoint, EndpointError, chat
 from rlvr.envs.rewards.extraction import visible_text
@@ -154,8 +156,9 @@ def model_customer(given: Any) -> ModelCustomer | None:
     if given is None or isinstance(given, ModelCustomer):
         return given
     if isinstance(given, Mapping):
+        require_known("the endpoint customer=", given, inspect.signature(Endpoint).parameters)
         try:
             given = Endpoint(**given)
         except TypeError as error:
-            raise TypeError(f"customer: an endpoint has no such setting, or lacks one: {error}") from None
+            raise TypeError(f"customer: an endpoint lacks a setting: {error}") from None
     return ModelCustomer(given)

@@ -6,6 +6,7 @@ the calls that were made and, with calls of its own, at the server; its verdict 
 
 from __future__ import annotations
 
+import inspect
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple
 
 from rlvr.envs.core.code_rule import import_named
+from rlvr.envs.core.hints import require_known
 from rlvr.envs.core.json_text import load_json
 from rlvr.envs.core.seeding import split_of
 from rlvr.envs.core.tables import DataError
@@ -95,6 +97,9 @@ class MCPWorld(WithTools):
         split: str | None = "train",
     ) -> None:
         self.checker: Checker = import_named(checker) if isinstance(checker, str) else checker
+        if not isinstance(server, MCP):
+            require_known("the mapping server=", server, inspect.signature(MCP).parameters)
+        require_known("the mapping options=", options or {}, list(inspect.signature(WithTools).parameters)[2:])
         kit = server if isinstance(server, MCP) else MCP(**server)
         rows = _rows(tasks, split)
         super().__init__(_Rows(rows, system), [kit], **dict(options or {}))

@@ -9,7 +9,7 @@ from typing import Any
 
 def nearest(given: object, known: Iterable[str]) -> str | None:
     """The known name that is spelt most alike; None where none is like it."""
-    return next(iter(difflib.get_close_matches(str(given), list(known), 1)), None)
+    return next(iter(difflib.get_close_matches(str(given)[:100], list(known), 1)), None)
 
 
 def did_you_mean(given: object, known: Iterable[str], otherwise: str = "there are") -> str:

@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from rlvr.envs.core.hints import did_you_mean
 from rlvr.envs.core.json_text import load_json, load_json_or_literal
 from rlvr.envs.core.parquet_rows import scan_batches
 
@@ -138,7 +139,7 @@ def _checked_mapping(source: Source, columns: Mapping[str, str] | None) -> dict[
         raise ValueError(f"columns maps expected names to the table's, got {columns!r}")
     for name in columns or ():
         if name not in known:
-            raise ValueError(f"columns names {name!r}, which is none of {', '.join(known)}")
+            raise ValueError(f"columns maps no {name!r}{did_you_mean(name, known, 'it maps')}")
     return {**source.names, **(columns or {})}
 
 
@@ -149,9 +150,8 @@ def _mapped(
         row = dict(found) | {name: look_up(found, column) for name, column in mapping.items()}
         missing = [mapping.get(column, column) for column in source.columns if row.get(column) is None]
         if missing:
-            raise DataError(
-                f"row {number} of {location} lacks {', '.join(missing)}; it has {', '.join(map(str, found))}"
-            )
+            others = did_you_mean(missing[0], map(str, found), "it has")
+            raise DataError(f"row {number} of {location} lacks {', '.join(missing)}{others}")
         yield row
 
 
@@ -187,7 +187,8 @@ def _fitting(
     }
     for row in rows:
         if unknown := [name for name in wanted if look_up(row, name) is None and name not in row]:
-            raise DataError(f"{location} has no column {unknown[0]!r} to choose by; it has {', '.join(map(str, row))}")
+            others = did_you_mean(unknown[0], map(str, row), "it has")
+            raise DataError(f"{location} has no column {unknown[0]!r} to choose by{others}")
         if all(str(look_up(row, name)) in values for name, values in wanted.items()):
             yield row
 

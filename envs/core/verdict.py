@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Literal, get_args
 
+from rlvr.envs.core.hints import require_known
+
 Status = Literal["correct", "partial", "wrong", "unparsable", "timeout", "verifier_error", "env_error"]
 
 STATUSES: frozenset[str] = frozenset(get_args(Status))
@@ -79,7 +81,12 @@ class Verdict:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Verdict:
-        """The verdict that ``to_dict`` wrote."""
+        """The verdict that ``to_dict`` wrote.
+
+        Raises:
+            TypeError: a field is unknown, and the nearest is named; or one is missing.
+        """
+        require_known("a verdict", record, (each.name for each in fields(cls)), "field")
         return cls(**record)
 
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from rlvr.envs.core.hints import nearest
 from rlvr.envs.core.tables import Source, look_up
 from rlvr.envs.rewards.graders.code_rows import normalized_row
 from rlvr.envs.rewards.grading import GraderChoice
@@ -28,6 +29,8 @@ WANTED = {
     "f1": "the answer in a few words",
     "countdown": "the expression",
 }
+# {name} by itself, where LaTeX would have a command, a bracket or a sign in front of it
+_NAMED_FIELD = re.compile(r"(?<![\w\\{}\])^])\{([^\W\d]\w{0,60})\}(?!\})")
 _FIELD = re.compile(r"\{([^{}]{1,100})\}")
 
 
@@ -178,7 +181,13 @@ def filled(prompt: str, row: Row) -> str:
     """The prompt with columns in the place of their names in braces; other braces stay as they are.
 
     What a column holds is put in as it stands: braces in it are not looked at again.
+
+    Raises:
+        ValueError: what stands in braces is no column, and spelt like one.
     """
+    for name in _NAMED_FIELD.findall(prompt):
+        if look_up(row, name) is None and (near := nearest(name, map(str, row))):
+            raise ValueError(f"the prompt names the column {{{name}}}, which there is not; did you mean {{{near}}}?")
 
     def column(match: re.Match[str]) -> str:
         value = look_up(row, match[1])

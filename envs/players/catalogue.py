@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Mapping
 from typing import Any, Final
 
-from rlvr.envs.core.hints import did_you_mean
+from rlvr.envs.core.hints import did_you_mean, require_known
 from rlvr.envs.players.game import SeatGame
 
 _AT: Final = "rlvr.envs.players"
@@ -108,6 +109,7 @@ def make_game(name: str, **settings: Any) -> SeatGame[Any]:
         TypeError: the game has no such setting.
     """
     found = class_of(name)
+    require_known(f"the game {name}", settings, inspect.signature(found).parameters)
     plain = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
     return found(**{**_entry(name)[1], **plain})
 

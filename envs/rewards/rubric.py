@@ -16,7 +16,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rlvr.envs.core.hints import did_you_mean
 from rlvr.envs.core.verdict import Verdict, is_provoked, provoked_verdict
+from rlvr.envs.rewards.custom import require_options
 from rlvr.envs.rewards.errors import BadOption
 from rlvr.envs.rewards.grading import GraderChoice, grade, grader, grader_name
 
@@ -77,6 +79,7 @@ class Grade(Rubric):
 
     def __init__(self, kind: GraderChoice, *, name: str | None = None, **options: Any) -> None:
         function = grader(kind)
+        require_options(function, grader_name(kind), options)
         self.kind: GraderChoice = kind if isinstance(kind, str) else function
         self.name = name or grader_name(kind)
         self.options = options
@@ -196,8 +199,9 @@ def weighted(parts: Mapping[str, Rubric], weights: Mapping[str, float] | None = 
         BadOption: no part, or a weight for a part that does not exist.
     """
     given = dict(weights or {})
-    if unknown := set(given) - set(parts):
-        raise BadOption(f"weights for {sorted(unknown)}, but the parts are {sorted(parts)}")
+    for name in given:
+        if name not in parts:
+            raise BadOption(f"weights name no part {name!r}{did_you_mean(name, parts)}")
     return Weighted(tuple((given.get(name, 1.0), Named(name, part)) for name, part in parts.items()))
 
 

@@ -6,6 +6,7 @@ that is not valid (a fault of ours) is never made valid.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from rlvr.envs.core.hints import did_you_mean
+from rlvr.envs.core.hints import did_you_mean, require_known
 from rlvr.envs.core.images import text_of
 from rlvr.envs.core.verdict import Verdict, is_provoked, provoked_verdict
 from rlvr.envs.rewards.rubric import Rubric, Sample
@@ -102,6 +103,7 @@ class SpuriousReward(RubricReward):
         if kind not in SPURIOUS:
             raise ValueError(f"there is no spurious reward {kind!r}{did_you_mean(kind, SPURIOUS)}")
         build: Any = SPURIOUS[kind]
+        require_known(f"the spurious reward {kind!r}", options, list(inspect.signature(build).parameters)[1:], "option")
         self._pay(build(OwnVerdict(), **options))
 
 
