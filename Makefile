@@ -61,11 +61,12 @@ test-browser: $(VENV)/test.stamp
 	$(BIN)/pytest --quiet -rs tests/adapters/test_viewer_browser.py
 
 # What the docs say of the registries: the gallery, the README's counts, the algorithms' pages and examples, the
-# reference of commands, fields and names, and the table of frameworks from what their tests last found.
+# reference of commands, fields and names, the stub of rlvr.algorithms, and the table of frameworks from what their tests last found.
 docs: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/gallery.py
 	$(BIN)/python benchmarks/algorithm_pages.py
 	$(BIN)/python benchmarks/reference_pages.py
+	$(BIN)/python benchmarks/stubs.py
 	$(BIN)/python tests/adapters/run.py --table
 
 # The test builds it; `.venv/bin/mkdocs serve` shows it while it is written.

@@ -31,21 +31,31 @@ _EXPORTS = {
     "losses.values": ("ValueHead", "value_loss"),
     "losses.preference": ("best_worst_pairs", "dpo_loss", "ln_dpo_loss", "simpo_loss"),
     "losses.likelihood": ("nll_loss", "verifree_loss"),
+    "config": ("ConfigError", "TrainConfig", "load_config"),
+    "train.callbacks": ("Callback",),
+    "train.run": ("Trainer",),
     "filters.selection": ("PassRates", "fill_batch", "has_reward_variance", "mixed_outcome"),
 }
 _HOME = {name: module for module, names in _EXPORTS.items() for name in names}
-# Besides these, `named` has one function per preset: grpo_loss, gspo_loss, ...
+# Besides these, `named` has one function per preset: grpo_loss, gspo_loss, … What type checkers see of all names is
+# `__init__.pyi`, which `python benchmarks/stubs.py` writes.
 
-__all__ = sorted(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:
     home = _HOME.get(name, "losses.named" if name.endswith("_loss") else None)
     module = importlib.import_module(f"{__name__}.{home}") if home else None
     if module is None or not hasattr(module, name):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it offers: {', '.join(__all__)}")
+        from rlvr.algorithms.losses.named import named_losses
+        from rlvr.envs.core.hints import did_you_mean
+
+        others = did_you_mean(name, (*__all__, *named_losses()), "it offers")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{others}")
     return getattr(module, name)
 
 
 def __dir__() -> list[str]:
-    return __all__
+    from rlvr.algorithms.losses.named import named_losses
+
+    return [*__all__, *named_losses()]

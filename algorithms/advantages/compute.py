@@ -10,13 +10,13 @@ from rlvr.algorithms.advantages.token_returns import whiten
 from rlvr.algorithms.advantages.token_rewards import floats, mask_of, token_kl
 from rlvr.algorithms.core.groups import as_rewards
 from rlvr.algorithms.core.inputs import AdvantageInputs
-from rlvr.algorithms.core.lazy_torch import Tensor, torch
+from rlvr.algorithms.core.lazy_torch import Numbers, Tensor, torch
 from rlvr.algorithms.recipe.advantage import ADVANTAGES, Advantage
 from rlvr.algorithms.recipe.algorithm_choices import Choices
 
 
 def compute_advantages(
-    rewards: Any, group: Any, preset: Choices, batch: AdvantageInputs | Mapping[str, Any] | None = None
+    rewards: Numbers, group: Numbers, preset: Choices, batch: AdvantageInputs | Mapping[str, object] | None = None
 ) -> Tensor:
     """The advantages of a preset: [B], or [B, T] where they differ within a sequence.
 
@@ -36,7 +36,8 @@ def compute_advantages(
     if kl is not None:
         # R_i <- R_i - c sum_t k1_it                                   [B]  KL in the reward, RLOO 2402.14740
         rewards = rewards + kl.sum(1).to(rewards)
-    advantages = advantage.compute(replace(x, rewards=rewards, group=group), preset)
+    entries: dict[str, Any] = {"rewards": rewards, "group": group}
+    advantages = advantage.compute(replace(x, **entries), preset)
     if preset.whiten:
         mask = mask_of(x, preset)
         if advantages.dim() == 1:
@@ -45,7 +46,9 @@ def compute_advantages(
     return advantages
 
 
-def critic_targets(rewards: Any, preset: Choices, batch: AdvantageInputs | Mapping[str, Any]) -> tuple[Tensor, Tensor]:
+def critic_targets(
+    rewards: Numbers, preset: Choices, batch: AdvantageInputs | Mapping[str, object]
+) -> tuple[Tensor, Tensor]:
     """What the critic should have said: (targets [B, T], mask [B, T] of where they hold), for presets with a critic.
 
     With turns only the first trained token of a turn has a value.
@@ -64,7 +67,7 @@ def critic_targets(rewards: Any, preset: Choices, batch: AdvantageInputs | Mappi
     return torch.where(where, advantages + torch.where(mask, values, 0), 0), where
 
 
-def _inputs(batch: AdvantageInputs | Mapping[str, Any] | None) -> AdvantageInputs:
+def _inputs(batch: AdvantageInputs | Mapping[str, object] | None) -> AdvantageInputs:
     if isinstance(batch, Mapping) and batch.get("sequence_id") is not None:
         raise ValueError("advantages are computed before packing: give one line per sequence, and no sequence_id")
     return AdvantageInputs.of(batch or {})

@@ -10,7 +10,7 @@ from rlvr.algorithms.advantages.token_rewards import mask_of, why
 from rlvr.algorithms.advantages.turn_returns import returns_of_turns
 from rlvr.algorithms.core.groups import Groups, as_rewards
 from rlvr.algorithms.core.inputs import AdvantageInputs
-from rlvr.algorithms.core.lazy_torch import Tensor, torch
+from rlvr.algorithms.core.lazy_torch import Numbers, Tensor, torch
 from rlvr.algorithms.recipe.advantage import Advantage, Played, Sources
 from rlvr.algorithms.recipe.algorithm_choices import Choices
 
@@ -28,7 +28,7 @@ class RoleBaselines:
         self.decay = decay
         self.values: dict[Hashable, float] = dict(values or {})
 
-    def advantages(self, rewards: Any, roles: Sequence[Hashable]) -> Tensor:
+    def advantages(self, rewards: Numbers, roles: Sequence[Hashable]) -> Tensor:
         """[B] -> [B]; moves the baselines."""
         rewards = as_rewards(rewards)
         if len(roles) != len(rewards):
@@ -65,7 +65,7 @@ def one_role(played: Played, sources: Sources) -> dict[str, Any]:
 
 def _rae(x: AdvantageInputs, p: Choices) -> Tensor:
     baselines: RoleBaselines = x.need("role_baselines", why(p))
-    return baselines.advantages(x.rewards, x.need("roles", why(p)))
+    return baselines.advantages(x.need("rewards", why(p)), x.need("roles", why(p)))
 
 
 RAE = Advantage(
@@ -79,7 +79,7 @@ RAE = Advantage(
 
 
 def role_turn_returns(
-    turn_rewards: Any, turn: Any, roles: Sequence[Hashable], mask: Tensor, *, gamma: float = 1.0
+    turn_rewards: Numbers, turn: Numbers, roles: Sequence[Hashable], mask: Tensor, *, gamma: float = 1.0
 ) -> Tensor:
     """Returns of turns, centred over the turns of their role (MARSHAL, 2510.15414). Returns [B, T].
 

@@ -73,7 +73,7 @@ class Denominators:
         return Denominators.merge(parts)
 
 
-def count_denominators(batch: LossInputs | Mapping[str, Any]) -> Denominators:
+def count_denominators(batch: LossInputs | Mapping[str, object]) -> Denominators:
     """Count a batch (`mask` [B, T], optional `group`, `sequence_id`, `max_length`); see `Denominators`.
 
     Give it the whole batch of an optimizer step, before cutting it into micro-batches; with several processes follow it

@@ -30,7 +30,7 @@ class Entries:
     """Base of the records that losses and advantages read. Frozen; an entry that was not given is None."""
 
     @classmethod
-    def of(cls, batch: Self | Mapping[str, Any]) -> Self:
+    def of(cls, batch: Self | Mapping[str, object]) -> Self:
         """The record of a mapping; what is an entry of another record alone is left out.
 
         Raises:

@@ -6,8 +6,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Protocol
+
     import torch as torch
     from torch import Tensor as Tensor
+
+    class SupportsArray(Protocol):
+        """A tensor, an array of numpy, or what becomes one."""
+
+        def __array__(self) -> object: ...
+
+    Numbers = SupportsArray | Sequence[float] | Sequence[Sequence[float]]  # what `torch.as_tensor` takes
 else:
 
     class _Torch:
@@ -31,3 +41,4 @@ else:
 
     torch = _Torch()
     Tensor = "torch.Tensor"
+    Numbers = "SupportsArray | Sequence[float] | Sequence[Sequence[float]]"

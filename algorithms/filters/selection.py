@@ -22,13 +22,13 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from rlvr.algorithms.core.groups import Groups, as_floats, as_rewards
-from rlvr.algorithms.core.lazy_torch import Tensor, torch
+from rlvr.algorithms.core.lazy_torch import Numbers, Tensor, torch
 from rlvr.envs.curriculum.rates import PassRates as PassRates  # at home there, for trainers without torch
 
 G = TypeVar("G")
 
 
-def has_reward_variance(rewards: Any, group: Any) -> Tensor:
+def has_reward_variance(rewards: Numbers, group: Numbers) -> Tensor:
     """[B] bool: sequences whose group has at least two different rewards (zero-gradient filter: keep these).
 
     Largest against smallest; never std > 0, which rounding makes true for equal rewards.
@@ -37,7 +37,7 @@ def has_reward_variance(rewards: Any, group: Any) -> Tensor:
     return groups.broadcast(groups.live)
 
 
-def mixed_outcome(rewards: Any, group: Any, *, correct: float = 1.0) -> Tensor:
+def mixed_outcome(rewards: Numbers, group: Numbers, *, correct: float = 1.0) -> Tensor:
     """[B] bool: of groups that have some but not only rewards >= `correct` (DAPO's 0 < successes < G, 2503.14476).
 
     With partial rewards this differs from `has_reward_variance`: a group of failures of different degree has variance,
@@ -95,7 +95,7 @@ def fill_batch(
     return filled
 
 
-def keep_correct(rewards: Any, texts: Sequence[Hashable] | None = None, *, threshold: float = 0.0) -> Tensor:
+def keep_correct(rewards: Numbers, texts: Sequence[Hashable] | None = None, *, threshold: float = 0.0) -> Tensor:
     """[B] bool: sequences with reward > threshold, each distinct text once (RFT, 2308.01825; expert iteration).
 
     `texts`: the completions, or (prompt, completion); without them duplicates stay.
@@ -113,7 +113,7 @@ def keep_correct(rewards: Any, texts: Sequence[Hashable] | None = None, *, thres
     return keep
 
 
-def best_of_n(rewards: Any, group: Any, lengths: Any = None) -> Tensor:
+def best_of_n(rewards: Numbers, group: Numbers, lengths: Any = None) -> Tensor:
     """[B] bool: the best sequence of each group; among equals the shortest, then the first. Every group keeps one."""
     rewards = as_rewards(rewards)  # [B]
     groups = Groups(rewards, group)

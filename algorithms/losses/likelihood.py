@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from rlvr.algorithms.core.denominators import Denominators, count_denominators
 from rlvr.algorithms.core.groups import Groups, as_rewards
 from rlvr.algorithms.core.inputs import LossInputs
-from rlvr.algorithms.core.lazy_torch import Tensor, torch
+from rlvr.algorithms.core.lazy_torch import Numbers, Tensor, torch
 from rlvr.algorithms.core.sequences import SequenceIndex, as_mask, sequences_of
 from rlvr.algorithms.losses.aggregation import aggregate
 
 
 def nll_loss(
     new: Tensor,
-    batch: LossInputs | Mapping[str, Any],
+    batch: LossInputs | Mapping[str, object],
     denominators: Denominators | None = None,
     *,
     aggregation: str = "token_mean",
@@ -47,7 +46,7 @@ def nll_loss(
 
 
 def verifree_loss(
-    new: Tensor, thought: Any, answer: Any, group: Any, *, n_sequences: int | None = None
+    new: Tensor, thought: Tensor, answer: Tensor, group: Numbers, *, n_sequences: int | None = None
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """VeriFree (2505.21493): the reward is the policy's own probability of the reference answer, no verifier.
 

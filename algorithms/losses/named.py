@@ -22,13 +22,13 @@ Each returns (loss, stats) and raises what `policy_loss` raises.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rlvr.algorithms.core.denominators import Denominators
-from rlvr.algorithms.core.inputs import LossInputs
-from rlvr.algorithms.core.lazy_torch import Tensor
+from rlvr.algorithms.core.lazy_torch import Numbers, Tensor
 from rlvr.algorithms.losses.policy import policy_loss
 from rlvr.algorithms.recipe.presets import PRESETS, Preset
+from rlvr.envs.core.hints import did_you_mean
 
 LossFunction = Callable[..., tuple[Tensor, dict[str, Tensor]]]
 REDUCTIONS = {"token": "token_mean", "sample": "seq_mean_token_mean"}
@@ -65,16 +65,16 @@ def _named(name: str) -> LossFunction:
 
     def loss(
         trainer_log_probs: Tensor,
-        inference_log_probs: Tensor | None,
-        advantages: Any,
-        completion_mask: Any,
+        inference_log_probs: Numbers | None,
+        advantages: Numbers,
+        completion_mask: Numbers,
         *,
-        old_log_probs: Any = None,
-        ref_log_probs: Any = None,
-        group: Any = None,
+        old_log_probs: Numbers | None = None,
+        ref_log_probs: Numbers | None = None,
+        group: Numbers | None = None,
         max_length: float | None = None,
-        sequence_id: Any = None,
-        entropy: Any = None,
+        sequence_id: Numbers | None = None,
+        entropy: Tensor | None = None,
         denominators: Denominators | None = None,
         epsilon_lower: float | None = None,
         epsilon_upper: float | None = None,
@@ -90,17 +90,17 @@ def _named(name: str) -> LossFunction:
                     "behaviour policy already, and the correction would be applied twice"
                 )
             old_log_probs = inference_log_probs  # r = new / behaviour, exact where the engines agree
-        batch = LossInputs(  # shapes as in the module's table
-            mask=completion_mask,
-            advantages=advantages,
-            old_logprobs=old_log_probs,
-            behaviour_logprobs=inference_log_probs,
-            ref_logprobs=ref_log_probs,
-            entropy=entropy,
-            group=group,
-            sequence_id=sequence_id,
-            max_length=max_length,
-        )
+        batch = {  # shapes as in the module's table
+            "mask": completion_mask,
+            "advantages": advantages,
+            "old_logprobs": old_log_probs,
+            "behaviour_logprobs": inference_log_probs,
+            "ref_logprobs": ref_log_probs,
+            "entropy": entropy,
+            "group": group,
+            "sequence_id": sequence_id,
+            "max_length": max_length,
+        }
         return policy_loss(trainer_log_probs, batch, preset, denominators)
 
     loss.__name__ = loss.__qualname__ = f"{name}_loss"
@@ -117,12 +117,18 @@ def _document(p: Preset) -> str:
     )
 
 
-def __getattr__(name: str) -> LossFunction:
-    preset = name.removesuffix("_loss")
-    if preset == name or preset not in PRESETS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _named(preset)
-
-
-def __dir__() -> list[str]:
+def named_losses() -> list[str]:
+    """The names of the functions that there are."""
     return [f"{name}_loss" for name in PRESETS]
+
+
+if not TYPE_CHECKING:  # a type checker sees those of rlvr.algorithms, and would take any name for one here
+
+    def __getattr__(name: str) -> LossFunction:
+        preset = name.removesuffix("_loss")
+        if preset == name or preset not in PRESETS:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{did_you_mean(name, named_losses())}")
+        return _named(preset)
+
+    def __dir__() -> list[str]:
+        return named_losses()

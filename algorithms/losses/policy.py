@@ -48,7 +48,7 @@ class PolicyTerms:
 
 def policy_loss(
     new: Tensor,
-    batch: LossInputs | Mapping[str, Any],
+    batch: LossInputs | Mapping[str, object],
     preset: Preset,
     denominators: Denominators | None = None,
     *,
@@ -92,7 +92,7 @@ def policy_loss(
 
 
 def policy_terms(
-    new: Tensor, batch: LossInputs | Mapping[str, Any], preset: Preset, *, validate: bool = True
+    new: Tensor, batch: LossInputs | Mapping[str, object], preset: Preset, *, validate: bool = True
 ) -> PolicyTerms:
     """Ratio, clip and corrections of every token, before any sum; arguments and errors as in `policy_loss`."""
     batch = LossInputs.of(batch)

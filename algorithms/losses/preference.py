@@ -11,16 +11,16 @@ from typing import Any
 
 from rlvr.algorithms.core.groups import Groups, as_rewards
 from rlvr.algorithms.core.inputs import LossInputs, MissingInput
-from rlvr.algorithms.core.lazy_torch import Tensor, torch
+from rlvr.algorithms.core.lazy_torch import Numbers, Tensor, torch
 from rlvr.algorithms.core.sequences import SequenceIndex, as_mask, sequences_of
 
-Batch = LossInputs | Mapping[str, Any]
+Batch = LossInputs | Mapping[str, object]
 
 
 def dpo_loss(
     new: Tensor,
     batch: Batch,
-    pairs: Any = None,
+    pairs: Numbers | None = None,
     *,
     beta: float = 0.1,
     label_smoothing: float = 0.0,
@@ -39,7 +39,7 @@ def dpo_loss(
 def ln_dpo_loss(
     new: Tensor,
     batch: Batch,
-    pairs: Any = None,
+    pairs: Numbers | None = None,
     *,
     beta: float = 5.0,
     label_smoothing: float = 0.0,
@@ -59,7 +59,13 @@ def ln_dpo_loss(
 
 
 def simpo_loss(
-    new: Tensor, batch: Batch, pairs: Any = None, *, beta: float = 2.0, gamma: float = 1.0, n_pairs: int | None = None
+    new: Tensor,
+    batch: Batch,
+    pairs: Numbers | None = None,
+    *,
+    beta: float = 2.0,
+    gamma: float = 1.0,
+    n_pairs: int | None = None,
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """SimPO (2405.14734): -log sigmoid(beta (mean log pi(w) - mean log pi(l)) - gamma); no reference policy.
 
@@ -70,7 +76,9 @@ def simpo_loss(
     return _pair_loss(beta * sequences.mean(new), pairs_of(batch, pairs), gamma, 0.0, n_pairs, sequences)
 
 
-def _columns(new: Tensor, batch: Batch, pairs: Any = None, *, reference: bool) -> tuple[SequenceIndex, Tensor, Tensor]:
+def _columns(
+    new: Tensor, batch: Batch, pairs: Numbers | None = None, *, reference: bool
+) -> tuple[SequenceIndex, Tensor, Tensor]:
     entries = LossInputs.of(batch)
     mask = as_mask(entries.mask, new.device)  # [B, T]
     if new.shape != mask.shape:
@@ -88,7 +96,7 @@ def _columns(new: Tensor, batch: Batch, pairs: Any = None, *, reference: bool) -
     return sequences_of(entries, mask), torch.where(mask, new, 0).to(dtype), torch.where(mask, ref, 0).to(dtype)
 
 
-def pairs_of(batch: Batch, pairs: Any) -> Any:
+def pairs_of(batch: Batch, pairs: Numbers | None) -> Any:
     """[P, 2] indices: as given, or the batch's own.
 
     Raises:
@@ -127,7 +135,7 @@ def _pair_loss(
     return loss, stats
 
 
-def best_worst_pairs(rewards: Any, group: Any, *, min_gap: float = 0.0) -> Tensor:
+def best_worst_pairs(rewards: Numbers, group: Numbers, *, min_gap: float = 0.0) -> Tensor:
     """[P, 2] the best and the worst sequence of each group, for online DPO (2402.04792).
 
     A group without spread, or whose gap does not exceed min_gap, gives no pair. Ties go to the earlier one.
@@ -135,7 +143,7 @@ def best_worst_pairs(rewards: Any, group: Any, *, min_gap: float = 0.0) -> Tenso
     return _pairs(rewards, group, min_gap)  # [P, 2]
 
 
-def _pairs(rewards: Any, group: Any, min_gap: float) -> Tensor:
+def _pairs(rewards: Numbers, group: Numbers, min_gap: float) -> Tensor:
     rewards = as_rewards(rewards)
     groups = Groups(rewards, group)
     pairs = []

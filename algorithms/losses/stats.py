@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
 from rlvr.algorithms.losses.corrections import effective_sample_size
@@ -71,7 +70,7 @@ def _spread(name: str, log_ratio: Tensor, mask: Tensor) -> dict[str, Tensor]:
     }
 
 
-def merge_stats(parts: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def merge_stats(parts: Sequence[Mapping[str, Tensor | float]]) -> dict[str, float]:
     """Stats of a batch from those of its micro-batches, as plain floats.
 
     Losses and counts (`n_...`) add up, `..._min` and `..._max` take the extreme, everything else is averaged with the

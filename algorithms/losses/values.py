@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rlvr.algorithms.core.denominators import Denominators
-from rlvr.algorithms.core.lazy_torch import Tensor, torch
+from rlvr.algorithms.core.lazy_torch import Numbers, Tensor, torch
 from rlvr.algorithms.core.sequences import as_mask
 
 
@@ -30,9 +28,9 @@ class ValueHead(torch.nn.Module):
 
 def value_loss(
     values: Tensor,
-    old_values: Any,
-    targets: Any,
-    mask: Any,
+    old_values: Numbers,
+    targets: Numbers,
+    mask: Numbers,
     *,
     clip: float | None = 0.2,
     denominators: Denominators | None = None,

@@ -19,9 +19,10 @@ from rlvr.algorithms.learner.world import ProcessWorld
 from rlvr.algorithms.runs.checkpoints import latest_checkpoint, list_checkpoints, step_name
 from rlvr.algorithms.runs.clocks import Clock
 from rlvr.algorithms.runs.run_folder import RunFolder
+from rlvr.algorithms.train.callbacks import Callback
 from rlvr.algorithms.train.game_evaluation import exploited
 from rlvr.algorithms.train.interrupts import RunInterrupted, StopSignal
-from rlvr.algorithms.train.run import Callback, Trainer
+from rlvr.algorithms.train.run import Trainer
 from rlvr.envs.core.code_rule import make_env
 from rlvr.envs.players.single import AsSingleAgent, game_task
 

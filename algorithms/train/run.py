@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from rlvr.agents.budget import ThinkingBudget
 from rlvr.agents.conversation import TokenSequence
@@ -43,6 +43,7 @@ from rlvr.algorithms.sampling.protocol import PolicyWeights
 from rlvr.algorithms.sampling.tasks import TaskOrder
 from rlvr.algorithms.schedules.schedules import build_schedule
 from rlvr.algorithms.train.backends import build_sampler, learner_class, load_model
+from rlvr.algorithms.train.callbacks import Callback, LoggedSteps, TimedCallback
 from rlvr.algorithms.train.game_evaluation import GameEvaluation, role_metrics
 from rlvr.algorithms.train.interrupts import RunInterrupted, StopSignal
 from rlvr.algorithms.train.methods import PolicyGradient, build_method
@@ -53,27 +54,6 @@ from rlvr.algorithms.train.step_metrics import collection_metrics, evaluation_me
 from rlvr.algorithms.train.valid_episodes import FruitlessSteps
 from rlvr.algorithms.train.warm_start import demonstrations, warm_start
 from rlvr.envs.core.files import make_folder, require_plain
-
-
-class Callback(Protocol):
-    """Receives the log of each step; the live display is one."""
-
-    def phase(self, name: str, steps: int) -> None:
-        """A phase of so many steps begins."""
-
-    def step(self, record: dict[str, Any]) -> None:
-        """One step is done; what was logged of it."""
-
-    def say(self, text: str) -> None:
-        """Something a person should know."""
-
-
-@runtime_checkable
-class TimedCallback(Protocol):
-    """A callback that also receives the seconds of each step, before its log."""
-
-    def timed(self, timing: dict[str, Any]) -> None:
-        """The seconds of a step and of its parts, as `timing.jsonl` holds them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +75,7 @@ class Trainer:
 
     Args:
         config: what to do.
+        callback: receives the log of each step; by default it goes to the logger ``rlvr.train``, notes as warnings.
         resume: go on with the run that is in the folder.
 
     Raises:
@@ -102,11 +83,11 @@ class Trainer:
         ConfigError: the environment or the model does not go with the config.
     """
 
-    def __init__(self, config: TrainConfig, callback: Callback, *, resume: bool = False) -> None:
+    def __init__(self, config: TrainConfig, callback: Callback | None = None, *, resume: bool = False) -> None:
         check_inputs(config.preset(), config.group_size)
         torch.set_num_threads(config.threads)
         torch.manual_seed(config.seed)  # initial weights of adapters; sampling has streams of its own
-        self.config, self.callback = config, callback
+        self.config, self.callback = config, callback or LoggedSteps()
         self.world = ProcessWorld.join()
         if self.world.size > 1 and (config.schedule.kind, config.sampler.kind) != ("sync", "transformers"):
             raise ConfigError("more than one process goes with schedule: sync and sampler: transformers alone")
