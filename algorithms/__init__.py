@@ -17,6 +17,7 @@ import rlvr.algorithms.losses  # noqa: F401
 _EXPORTS = {
     "recipe.presets": ("PRESETS", "Preset"),
     "recipe.all_algorithms": ("ALGORITHMS", "register_preset"),
+    "recipe.algorithm_choices": ("Choices",),
     "recipe.advantage": ("ADVANTAGES", "Advantage", "register_advantage"),
     "recipe.clip_rule": ("CLIP_RULES", "ClipRule", "Clipped", "Terms", "register_clip_rule"),
     "recipe.aggregation": ("AGGREGATIONS", "Aggregation", "BatchLoss", "register_aggregation"),

@@ -63,6 +63,9 @@ from rlvr.algorithms.recipe.aggregation import (
     BatchLoss as BatchLoss,
     register_aggregation as register_aggregation,
 )
+from rlvr.algorithms.recipe.algorithm_choices import (
+    Choices as Choices,
+)
 from rlvr.algorithms.recipe.all_algorithms import (
     ALGORITHMS as ALGORITHMS,
     register_preset as register_preset,
@@ -179,6 +182,7 @@ __all__ = [
     "BatchLoss",
     "CLIP_RULES",
     "Callback",
+    "Choices",
     "ClipRule",
     "Clipped",
     "ConfigError",
