@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from rlvr.agents.conversation import Conversation, Message, require_text
 from rlvr.agents.plain_text import PlainText, any_of, control_tokens
 from rlvr.agents.template_words import CLOSING, OPENING, Turn, template_words
-from rlvr.agents.template_worker import TemplateStopped, render_template
+from rlvr.agents.template_worker import TemplateStopped, render_template, require_variables
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -66,7 +66,8 @@ class Renderer:
 
     Args:
         tokenizer: any Hugging Face tokenizer with a chat template.
-        template_options: variables for the template, such as ``{"enable_thinking": False}``.
+        template_options: variables for the template, such as ``{"enable_thinking": False}``; one that is spelt like a
+            variable of the template, and is none, is refused.
         end_ids: more tokens that end a turn (``model.generation_config.eos_token_id``), beside the tokenizer's
             end-of-sequence token and the template's own.
 
@@ -83,6 +84,7 @@ class Renderer:
         end_ids: Iterable[int] = (),
     ) -> None:
         require_chat_template(tokenizer, tokenizer.name_or_path)
+        require_variables(tokenizer, template_options or {})
         self.tokenizer: Any = tokenizer
         self._lock = threading.RLock()
         self._decode = decoder(tokenizer)

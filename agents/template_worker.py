@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from rlvr.envs.core.hints import nearest
 from rlvr.envs.rewards.errors import WorkerError, WorkerFailed, WorkerSpent, WorkerTimeout
 from rlvr.envs.rewards.workers import named_pool
 
@@ -60,6 +61,29 @@ def render_template(
         raise TemplateStopped(f"the chat template could not be rendered: {error}") from None
 
 
+def require_variables(tokenizer: Any, options: Mapping[str, Any]) -> None:
+    """Check that no option is spelt like a variable of a tokenizer's chat template, and is none.
+
+    An option that no variable is like does nothing: a config may go with several models.
+
+    Raises:
+        ValueError: one is; the variable is named.
+        TemplateStopped: the template could not be read within the limits.
+    """
+    template = getattr(tokenizer, "chat_template", None)
+    if not options or not isinstance(template, str):
+        return
+    try:
+        known = named_pool(f"{_HERE}:load").call(f"{_HERE}:variables", [template], CPU_SECONDS)
+    except WorkerFailed:
+        return  # rendering says what is wrong with the template
+    except WorkerError as error:
+        raise TemplateStopped(f"the chat template could not be read: {error}") from None
+    for name in options:
+        if name not in known and (near := nearest(name, known)):
+            raise ValueError(f"the chat template has no variable {name!r}; did you mean {near!r}?")
+
+
 def load() -> None:
     """Import what a worker needs."""
     from transformers.utils import chat_template_utils
@@ -77,3 +101,10 @@ def render(
         [messages], tools=tools, chat_template=template, add_generation_prompt=generate, **variables
     )
     return str(rendered[0][0])
+
+
+def variables(template: str) -> list[str]:
+    """What the worker does to know the names that a template reads and does not set."""
+    from jinja2 import Environment, meta
+
+    return sorted(meta.find_undeclared_variables(Environment(extensions=["jinja2.ext.loopcontrols"]).parse(template)))

@@ -1,7 +1,7 @@
 """How a policy learns: advantages, losses, corrections, data selection, the learner and the training loop.
 
 Names are loaded when they are first used, so `import rlvr.algorithms` works without torch; what computes needs
-`pip install "rlvr[train]"`.
+`pip install "rlvr[train]"`. Besides those that are listed, each preset has its loss: `grpo_loss`, `gspo_loss`, ….
 """
 
 from __future__ import annotations

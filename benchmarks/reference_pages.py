@@ -2,13 +2,14 @@
 
     python benchmarks/reference_pages.py [--check]
 
-The pages of the rooms list the public names with a sentence each. On the site mkdocstrings puts the signatures and the
-whole docstrings there.
+The pages of the packages list the public names with a sentence each. On the site mkdocstrings puts the signatures and
+the whole docstrings there. One more page lists the names of modules that other pages of the docs import.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib
 import inspect
 import re
@@ -22,26 +23,30 @@ from pydantic import BaseModel
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "reference"
 MADE = "Made by `python benchmarks/reference_pages.py`.\n"
-ROOMS = {
+BLOCK = re.compile(r"^```(?:python|py)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+PACKAGES = {
     "rlvr": "The package",
     "rlvr.envs": "Environments",
+    "rlvr.envs.rewards": "Rewards",
+    "rlvr.envs.tools": "Tools",
+    "rlvr.envs.wrappers": "Wrappers",
+    "rlvr.envs.vector": "Vector environments",
+    "rlvr.envs.curriculum": "Curriculum",
+    "rlvr.envs.sandbox": "Sandbox",
     "rlvr.agents": "Agents",
+    "rlvr.agents.evaluation": "Evaluation",
     "rlvr.algorithms": "Algorithms",
     "rlvr.adapters": "Adapters",
 }
-BESIDE = {
-    "rlvr.envs": (
-        *("rlvr.envs.core.task.Task", "rlvr.envs.core.task.Transition"),
-        *("rlvr.envs.rewards.grade", "rlvr.envs.rewards.grade_batch", "rlvr.envs.rewards.agrade"),
-    ),
-    "rlvr.agents": (
-        "rlvr.agents.models.transformers.TransformersAgent",
-        "rlvr.agents.models.vllm.VLLMAgent",
-        "rlvr.agents.models.openai.OpenAIAgent",
-    ),
-    "rlvr.algorithms": ("rlvr.algorithms.config.load_config", "rlvr.algorithms.train.run.Trainer"),
-    "rlvr.adapters": ("rlvr.adapters.testing.conform", "rlvr.adapters.serving.policy_endpoint.HarnessEnv"),
-}
+# Of modules, beside those that the pages of the docs import.
+BESIDE = (
+    "rlvr.agents.models.transformers.TransformersAgent",
+    "rlvr.adapters.testing.conform",
+)
+PROMISE = """
+What these pages list is public: the names of the packages, and [those of modules](modules.md) that other pages import.
+What else can be imported is internal, and changes without a line in the changelog.
+"""
 VALUES = {  # what has no docstring of its own
     "FAMILIES": "The families of environments, each a module.",
     "TASKS_VERSION": "The version of all tasks: it rises when the seeds of every environment give other tasks.",
@@ -51,6 +56,11 @@ VALUES = {  # what has no docstring of its own
     "AGGREGATIONS": "The aggregations of a loss by name.",
     "CLIP_RULES": "The clip rules by name.",
     "FILTERS": "The filters of a step's episodes by name.",
+    "GRADERS": "The graders by name.",
+    "KITS": "The tools by name, each a function that makes its kit.",
+    "STYLES": "The styles in which a call may be written.",
+    "LAYOUTS": "The layouts of a prompt by name.",
+    "Tier": "How programs are kept in: T3, T2, T1 or T0.",
 }
 
 
@@ -59,9 +69,9 @@ def cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def sentence(item: Any) -> str:
+def sentence(docstring: str | None) -> str:
     """The first sentence of a docstring."""
-    return re.split(r"(?<=\.)\s", " ".join((inspect.getdoc(item) or "").split()), maxsplit=1)[0].replace("``", "`")
+    return re.split(r"(?<=\.)\s", " ".join((docstring or "").split()), maxsplit=1)[0].replace("``", "`")
 
 
 def found(path: str) -> tuple[str, Any]:
@@ -73,22 +83,61 @@ def found(path: str) -> tuple[str, Any]:
     return path, item
 
 
-def room_page(room: str) -> str:
-    """The page of one room: a table of its names, then each of them."""
-    module = importlib.import_module(room)
-    paths = [f"{room}.{name}" for name in module.__all__]
-    beside = list(BESIDE.get(room, ()))
-    head = f"# {ROOMS[room]}: `{room}`\n\n{MADE}\n{(inspect.getdoc(module) or '').partition('>>>')[0].rstrip()}\n"
+def package_page(package: str) -> str:
+    """The page of one package: a table of its names, then each of them."""
+    module = importlib.import_module(package)
+    about = (inspect.getdoc(module) or "").partition(">>>")[0].rstrip()
+    head = f"# {PACKAGES[package]}: `{package}`\n\n{MADE}\n{about}\n{PROMISE if package == 'rlvr' else ''}"
     table, blocks = "", ""
-    for path in paths + beside:
-        home, item = found(path)
-        name = path if path in beside else path.rpartition(".")[2]
+    for name in module.__all__:
+        home, item = found(f"{package}.{name}")
         is_value = not (inspect.isclass(item) or inspect.isfunction(item))
-        what = VALUES[name] if is_value else sentence(item)
-        assert what, f"{path} has no docstring"
+        what = VALUES[name] if is_value else sentence(inspect.getdoc(item))
+        assert what, f"{package}.{name} has no docstring"
         table += f"| `{name}` | {cell(what)} |\n"
         blocks += "" if is_value else f"\n::: {home}\n"
     return f"{head}\n| name | what |\n|---|---|\n{table}{blocks}"
+
+
+def modules_page() -> str:
+    """The page of the names of modules."""
+    packaged = {f"{package}.{name}" for package in PACKAGES for name in importlib.import_module(package).__all__}
+    pages = imported_by_pages()
+    table = ""
+    for path in sorted({*BESIDE, *pages} - packaged):
+        page = f"[{pages[path]}](../{pages[path]})" if path in pages else ""
+        table += f"| `{path}` | {cell(stated(path))} | {page} |\n"
+    blocks = "".join(f"\n::: {path}\n" for path in BESIDE)
+    return f"# Names of modules\n\n{MADE}\n| name | what | page |\n|---|---|---|\n{table}{blocks}"
+
+
+def imported_by_pages() -> dict[str, str]:
+    """The names that Python blocks of the docs import from rlvr, each with the first page that does."""
+    names: dict[str, str] = {}
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        if page.parent == FOLDER:
+            continue
+        for block in re.findall(
+            r"^```pyt?h?o?n?\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+        ):
+            for node in ast.walk(ast.parse(block)):
+                if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "rlvr":
+                    for each in node.names:
+                        names.setdefault(f"{node.module}.{each.name}", str(page.relative_to(ROOT / "docs")))
+    return names
+
+
+def stated(path: str) -> str:
+    """The first sentence of the docstring of a name of a module, which may need what is not installed; else nothing."""
+    module, _, name = path.rpartition(".")
+    file = ROOT / "src" / Path(*module.split("."))
+    file = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
+            return re.split(r"(?<=\.)\s", " ".join((ast.get_docstring(node) or "").split()), maxsplit=1)[0].replace(
+                "``", "`"
+            )
+    return ""
 
 
 def options_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, str]]:
@@ -158,8 +207,8 @@ def fields_table(prefix: str, fields: dict[str, Any]) -> str:
 
 
 def pages() -> dict[Path, str]:
-    made = {f"{room.rpartition('.')[2]}.md": room_page(room) for room in ROOMS}
-    made |= {"cli.md": command_page(), "config.md": config_page()}
+    made = {f"{package.rpartition('.')[2]}.md": package_page(package) for package in PACKAGES}
+    made |= {"modules.md": modules_page(), "cli.md": command_page(), "config.md": config_page()}
     return {FOLDER / name: text for name, text in made.items()}
 
 

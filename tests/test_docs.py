@@ -18,8 +18,16 @@ import pytest
 
 import rlvr
 
+from .architecture import ROOMS
+
 ROOT = Path(__file__).parents[1]
 PAGES = [path for pattern in ("*.md", "docs/**/*.md", "skills/**/*.md") for path in sorted(ROOT.glob(pattern))]
+TITLE = re.compile(r"# [\w ]+: `(rlvr[\w.]*)`\n")  # of a page of the reference that lists a package
+REFERENCE = {
+    match[1]: page
+    for page in sorted((ROOT / "docs" / "reference").glob("*.md"))
+    if (match := TITLE.match(page.read_text(encoding="utf-8")))
+}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# ([\w-]+\.(?:py|yaml))\n")  # the first line of a block that is a file for the blocks after it
 
@@ -135,6 +143,33 @@ def test_the_reference_is_up_to_date() -> None:
     command = [sys.executable, ROOT / "benchmarks" / "reference_pages.py", "--check"]
     ended = subprocess.run(command, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_the_stub_is_up_to_date() -> None:
+    """What type checkers see of `rlvr.algorithms` is what there is."""
+    command = [sys.executable, ROOT / "benchmarks" / "stubs.py", "--check"]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize("package", REFERENCE)
+def test_a_package_offers_what_the_reference_lists(package: str) -> None:
+    lines = REFERENCE[package].read_text(encoding="utf-8").splitlines()
+    listed = [line.split("`")[1] for line in lines if line.startswith("| `")]
+    assert listed == list(importlib.import_module(package).__all__)
+
+
+def test_every_package_that_offers_names_is_in_the_reference() -> None:
+    """But for those whose public names `rlvr.algorithms` offers, and what `rlvr launch` is made of."""
+    inner = {f"rlvr.algorithms.{name}" for name in ("advantages", "config", "filters", "losses")}
+    inner.add("rlvr.adapters.launch")
+    offering = {
+        ".".join(("rlvr", *path.parent.relative_to(ROOT).parts))
+        for room in ROOMS
+        for path in (ROOT / room).rglob("__init__.py")
+        if "\n__all__ = " in path.read_text(encoding="utf-8")
+    }
+    assert offering - inner == REFERENCE.keys() - {"rlvr"}
 
 
 def test_every_page_is_in_the_navigation_of_the_site() -> None:

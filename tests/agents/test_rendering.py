@@ -155,6 +155,14 @@ def test_template_options_reach_the_template_and_its_rewriting_is_noticed(render
     assert "differently" in silent.explanation
 
 
+def test_a_template_option_that_is_nearly_a_variable_is_refused(renderers):
+    tokenizer = renderers["qwen3"].tokenizer
+    with pytest.raises(ValueError, match="no variable 'enable_thnking'; did you mean 'enable_thinking'"):
+        Renderer(tokenizer, template_options={"enable_thnking": False})
+    Renderer(tokenizer, template_options={"of_another_model": True})
+    Renderer(renderers["chatml"].tokenizer, template_options={"enable_thinking": False})
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_end_token_is_the_templates_and_stands_once(renderers, name):
     renderer = renderers[name]
