@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from rlvr.algorithms.losses import policy_loss
+from rlvr.algorithms import policy_loss
 from rlvr.algorithms.recipe.presets import PRESETS
 
 from ..children import start

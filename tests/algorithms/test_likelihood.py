@@ -7,9 +7,9 @@ import math
 import pytest
 import torch
 
+from rlvr.algorithms import policy_loss
 from rlvr.algorithms.core.denominators import count_denominators
 from rlvr.algorithms.filters.selection import keep_correct
-from rlvr.algorithms.losses import policy_loss
 from rlvr.algorithms.losses.likelihood import nll_loss, verifree_loss
 from rlvr.algorithms.recipe.presets import PRESETS
 

@@ -11,9 +11,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlvr.algorithms import merge_stats, policy_loss
 from rlvr.algorithms.core.denominators import Denominators, count_denominators
 from rlvr.algorithms.core.sequences import SequenceIndex
-from rlvr.algorithms.losses import merge_stats, policy_loss
 from rlvr.algorithms.losses.aggregation import aggregate
 from rlvr.algorithms.recipe.correction import geo_mask, icepop, seq_tis, tis
 from rlvr.algorithms.recipe.presets import PRESETS

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 import rlvr.algorithms
-from rlvr.algorithms.losses import named, policy_loss
+from rlvr.algorithms import policy_loss
+from rlvr.algorithms.losses import named
 from rlvr.algorithms.recipe.presets import PRESETS
 
 from .cases import make

@@ -7,6 +7,7 @@ import json
 import pytest
 import torch
 
+from rlvr.algorithms import policy_loss
 from rlvr.algorithms.advantages import group_mean
 from rlvr.algorithms.filters.selection import (
     PassRates,
@@ -16,7 +17,6 @@ from rlvr.algorithms.filters.selection import (
     keep_correct,
     mixed_outcome,
 )
-from rlvr.algorithms.losses import policy_loss
 from rlvr.algorithms.recipe.presets import PRESETS
 
 from .cases import make, take

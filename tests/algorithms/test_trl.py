@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from rlvr.algorithms.losses import policy_loss
+from rlvr.algorithms import policy_loss
 from rlvr.algorithms.recipe.presets import PRESETS
 
 from .cases import make
