@@ -30,7 +30,7 @@ import torch
 from rlvr.algorithms.config import load_config
 from rlvr.algorithms.runs.checkpoints import load_checkpoint
 from rlvr.algorithms.runs.health import health
-from rlvr.algorithms.train.run import load_model
+from rlvr.algorithms.train.backends import load_model
 
 sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
 

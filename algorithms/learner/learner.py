@@ -342,8 +342,8 @@ class Learner:
 
     # reinforcement learning
 
-    def update(self, batch: TrainingBatch, optimiser: Optimiser) -> dict[str, float]:
-        """All optimiser steps on one batch; their merged stats.
+    def with_logprobs(self, batch: TrainingBatch) -> TrainingBatch:
+        """With the log-probabilities of ``old`` and of the reference that the preset reads, unless it has them.
 
         ``old`` is the policy before the first step. With a single step it equals the policy itself, so the second
         forward pass that would say so is spared.
@@ -353,6 +353,11 @@ class Learner:
             batch = batch.having(old_logprobs=self.logprobs(batch.padded))
         if "ref_logprobs" in needs and batch.inputs.ref_logprobs is None:
             batch = batch.having(ref_logprobs=self.reference_logprobs(batch.padded))
+        return batch
+
+    def update(self, batch: TrainingBatch, optimiser: Optimiser) -> dict[str, float]:
+        """All optimiser steps on one batch; their merged stats."""
+        batch = self.with_logprobs(batch)
         parts = [
             self._step(minibatch, optimiser)
             for _ in range(self.epochs)

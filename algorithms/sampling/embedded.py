@@ -31,7 +31,7 @@ class SharedSampler:
         self.version = version
         return {}
 
-    def rest(self) -> None:
+    def sleep(self) -> None:
         """Its memory is the learner's."""
 
     def recover(self) -> int:

@@ -43,7 +43,7 @@ class Sampler(Protocol):
         """
         ...
 
-    def rest(self) -> None:
+    def sleep(self) -> None:
         """Nothing is sampled until the next sync: give back what memory can be given back."""
         ...
 

@@ -100,7 +100,7 @@ class VLLMSampler:
         """What a call that failed is to be told as."""
         return SamplerError(f"sampler.url: {error}")
 
-    def rest(self) -> None:
+    def sleep(self) -> None:
         """A server has memory of its own."""
 
     def recover(self) -> int:
@@ -134,7 +134,7 @@ class LocalSampler(VLLMSampler):
         # Scored by the engine itself after the update: what it says of its version is no proof.
         return {"sync_difference": self.confirmation.check(version, self.engine.prompt_logprobs)}
 
-    def rest(self) -> None:
+    def sleep(self) -> None:
         """Give the memory of a GPU back until the next sync, where the config asks for it."""
         if self.config.sampler.sleep:
             self.engine.sleep()

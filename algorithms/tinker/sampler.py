@@ -53,7 +53,7 @@ class TinkerSampler:
         self.weights, self.version = kept, version
         return {"sync_difference": gap}
 
-    def rest(self) -> None:
+    def sleep(self) -> None:
         """The service has memory of its own."""
 
     def recover(self) -> int:

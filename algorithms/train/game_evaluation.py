@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from statistics import fmean
+from collections.abc import Mapping
 from typing import Any
 
 from rlvr.agents.conversation import Agent
-from rlvr.agents.episode import Episode
 from rlvr.agents.players.panel import play_panel
 from rlvr.agents.players.text_policy import TextPolicy, model_scorer, text_policy
 from rlvr.agents.rendering import Renderer
@@ -95,40 +92,3 @@ def exploited(task: AsSingleAgent, policy: TextPolicy) -> dict[str, float]:
         "scored_mass": policy.mean_mass,
         "least_scored_mass": policy.least_mass,
     }
-
-
-def role_metrics(episodes: Sequence[Episode]) -> dict[str, Any]:
-    """Of each role of a step of self-play: episodes, mean reward, sampled tokens, and entropy in nats a token.
-
-    The entropy is -log pi of the sampled tokens, in the mean: an estimate of it without another pass.
-    """
-    by_role: dict[str, list[Episode]] = defaultdict(list)
-    for episode in episodes:
-        # A match that ended before the seat moved has no tokens.
-        if episode.valid and episode.tokens.sampled and "role" in episode.training:
-            by_role[str(episode.training["role"])].append(episode)
-    return (
-        {
-            "roles": {
-                role: {
-                    "episodes": len(played),
-                    "reward": fmean(episode.reward for episode in played),
-                    "tokens": fmean(episode.tokens.sampled for episode in played),
-                    # H ~ -1/N sum_t log pi(y_t)     N sampled tokens of the role
-                    "entropy": -sum(_sampled_logprobs(played)) / sum(episode.tokens.sampled for episode in played),
-                }
-                for role, played in sorted(by_role.items())
-            }
-        }
-        if by_role
-        else {}
-    )
-
-
-def _sampled_logprobs(episodes: Sequence[Episode]) -> list[float]:
-    return [
-        logprob
-        for episode in episodes
-        for logprob, sampled in zip(episode.tokens.logprobs, episode.tokens.mask, strict=True)
-        if sampled
-    ]

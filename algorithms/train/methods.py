@@ -1,14 +1,11 @@
-"""How a step's episodes become an update: by a policy loss, by the likelihood of chosen sequences, or by pairs.
-
-A method is built once a run. The trainer knows no more of it than `Method`.
-"""
+"""How a step's episodes become an update: by a policy loss, by the likelihood of chosen sequences, or by pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from rlvr.agents.budget import PHRASES
 from rlvr.agents.conversation import TokenSequence
@@ -31,47 +28,14 @@ from rlvr.algorithms.recipe.advantage import Sources
 from rlvr.algorithms.recipe.all_algorithms import ALGORITHMS
 from rlvr.algorithms.recipe.objectives import Objective
 from rlvr.algorithms.sampling.collect import Collected
-from rlvr.algorithms.train.credit import Credit
-from rlvr.algorithms.train.state import Stateful, Stateless
+from rlvr.algorithms.train.policy_gradient import Method, Metrics, PolicyGradient
 from rlvr.envs import TextEnv
 
 PAIR_LOSSES: dict[str, Callable[..., Any]] = {"dpo": dpo_loss, "ln_dpo": ln_dpo_loss, "simpo": simpo_loss}
-Metrics = dict[str, Any]
-
-
-class Method(Stateful, Protocol):
-    """Learns from the episodes of a step."""
-
-    def update(self, collected: Collected, optimiser: Optimiser) -> Metrics:
-        """Change the policy; what there is to log."""
 
 
 @dataclass
-class PolicyGradient:
-    """Advantages, then the preset's loss."""
-
-    learner: Learner
-    credit: Credit
-
-    def update(self, collected: Collected, optimiser: Optimiser) -> Metrics:
-        """Gather, compute the advantages, take the optimiser's steps."""
-        batch, stats = self.credit.batch(collected)
-        n = self.learner.count(batch)
-        counts = {"tokens": n.n_tokens, "sequences": n.n_sequences, "prompts": n.n_prompts}
-        metrics: Metrics = {**stats, "denominators": {**counts, "aggregation": self.learner.preset.aggregation}}
-        return metrics | self.learner.update(batch, optimiser)
-
-    def state_dict(self) -> dict[str, Any]:
-        """What the advantages remember."""
-        return self.credit.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Remember this instead."""
-        self.credit.load_state_dict(state)
-
-
-@dataclass
-class Likelihood(Stateless):
+class Likelihood(Method):
     """-log pi of the sequences that a rule chooses, mean over their tokens; nothing where it chooses none.
 
     Args:
@@ -114,7 +78,7 @@ def best_sequences(collected: Collected) -> Tensor:
 
 
 @dataclass
-class Imitation(Stateless):
+class Imitation(Method):
     """Supervised fine-tuning on the expert's demonstrations of the tasks that were played."""
 
     learner: Learner
@@ -133,7 +97,7 @@ class Imitation(Stateless):
 
 
 @dataclass
-class Preferences(Stateless):
+class Preferences(Method):
     """A preference loss on the best and the worst sequence of each group; groups without spread give no pair."""
 
     learner: Learner
@@ -185,7 +149,7 @@ class Preferences(Stateless):
 
 
 @dataclass
-class VeriFree(Stateless):
+class VeriFree(Method):
     """VeriFree (2505.21493): the thought is rewarded by the probability of the right answer after it; no verifier.
 
     The thought is what an episode sampled before its answer, the reference answer the environment's
@@ -272,7 +236,7 @@ def build_method(
     """
     algorithm = ALGORITHMS[config.algorithm]
     if not isinstance(algorithm, Objective):
-        return PolicyGradient(learner, Credit(learner, sources_of(config, learner, player, env, critic), critic))
+        return PolicyGradient(learner, sources_of(config, learner, player, env, critic), critic)
     builders: dict[str, Callable[[], Method]] = {
         "imitate_expert": lambda: Imitation(learner, demonstrate),
         "imitate_correct": lambda: Likelihood(learner, correct_sequences),

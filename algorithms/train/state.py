@@ -1,9 +1,33 @@
-"""What a checkpoint keeps of the parts of a run: `state_dict` and `load_state_dict`, by name, as in PyTorch."""
+"""What a run keeps in its folder: checkpoints and how it goes on from one, the policy, the log."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
 from typing import Any, Protocol
+
+from rlvr.agents.models.tiny import load_policy
+from rlvr.algorithms.config.train_config import ConfigError
+from rlvr.algorithms.core.lazy_torch import torch
+from rlvr.algorithms.learner.optimiser import build_optimiser
+from rlvr.algorithms.learner.world import assign
+from rlvr.algorithms.recipe.off_policy import samples_off_policy
+from rlvr.algorithms.runs.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint, step_name
+from rlvr.algorithms.runs.clocks import Clock
+from rlvr.algorithms.runs.frozen_weights import require_frozen
+from rlvr.algorithms.runs.trackers import figures
+from rlvr.algorithms.sampling.collect import Collected
+from rlvr.algorithms.sampling.env_source import require_same_tasks
+from rlvr.algorithms.sampling.tasks import TaskOrder
+from rlvr.algorithms.train.callbacks import TimedCallback
+from rlvr.algorithms.train.interrupts import RunInterrupted
+from rlvr.algorithms.train.policy_gradient import PolicyGradient
+from rlvr.algorithms.train.setup import RunSetup, require_finite
+from rlvr.algorithms.train.step_metrics import collection_metrics, mismatch_warning, role_metrics
+from rlvr.algorithms.train.warm_start import warm_start
+from rlvr.envs.core.files import make_folder, require_plain
 
 
 class Stateful(Protocol):
@@ -14,17 +38,6 @@ class Stateful(Protocol):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Remember this instead."""
-
-
-class Stateless:
-    """Base of the parts that remember nothing."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """There is nothing to restore."""
 
 
 def state_dicts(parts: Mapping[str, Stateful | None]) -> dict[str, Any]:
@@ -41,3 +54,198 @@ def load_state_dicts(parts: Mapping[str, Stateful | None], states: Mapping[str, 
     for name, part in parts.items():
         if part is not None:
             part.load_state_dict(states[name])
+
+
+@dataclass(frozen=True, slots=True)
+class StepSample:
+    """The episodes of a step before it is learned from: whether they are kept, the step's clock, seconds so far."""
+
+    collected: Collected
+    kept: bool
+    clock: Clock
+    seconds: float
+    sampling: float
+
+
+# checkpoints
+
+
+def parts_of(run: RunSetup) -> dict[str, Stateful | None]:
+    """What remembers something beside the weights."""
+    return {"collector": run.collector, "method": run.method, "pool": run.opponents.pool}
+
+
+def begin_run(run: RunSetup) -> None:
+    """Warm the policy of a new run up, or take up the last checkpoint, as it was when that was written.
+
+    Raises:
+        CheckpointError, ConfigError: the model, its frozen weights or the tasks are not those of the checkpoint.
+    """
+    checkpoint, faults = latest_checkpoint(run.folder.checkpoints)
+    for fault in faults:
+        run.callback.say(f"{fault}; {'beginning again' if checkpoint is None else 'taking the one before'}")
+    if checkpoint is None:
+        run.folder.keep_until(-1)
+        _warm_start(run)
+        begin_reinforcement(run)
+        run.fresh = True
+        return
+    require_frozen(checkpoint, run.frozen, run.config.model.name)
+    require_same_tasks(checkpoint.counters.get("env_digests"), run.env_digests, run.callback.say)
+    if run.learner.needs_reference:  # by default the policy that reinforcement learning began with
+        first = load_checkpoint(run.folder.checkpoints / step_name(0)).model
+        _load_weights(run, checkpoint.reference or first)
+    begin_reinforcement(run)
+    _load_weights(run, checkpoint.model)
+    run.learner.begin_average(checkpoint.average)
+    run.optimiser.load_state_dict(checkpoint.counters["optimiser"], checkpoint.optimiser)
+    load_state_dicts(parts_of(run), checkpoint.counters)
+    run.opponents.load_tensors(checkpoint.pool)
+    if run.critic is not None:
+        run.critic.load_tensors(checkpoint.critic, checkpoint.counters["critic"])
+    run.evaluations = checkpoint.counters["evaluations"]
+    run.learner.micro_batch_tokens = checkpoint.counters["micro_batch_tokens"]
+    run.step = checkpoint.step
+    run.folder.keep_until(run.step)  # what a killed run logged after its checkpoint happens again
+    run.callback.say(f"going on after step {run.step}")
+
+
+def save_checkpoint(run: RunSetup) -> None:
+    """Begin to write all that the run needs to go on from here."""
+    checkpoint = Checkpoint(
+        step=run.step,
+        model={name: p.detach() for name, p in run.learner.model.named_parameters() if p.requires_grad},
+        optimiser=run.optimiser.tensors(),
+        counters={
+            "optimiser": run.optimiser.state_dict(),
+            "evaluations": run.evaluations,
+            "env_digests": run.env_digests,
+            **({"frozen": run.frozen} if run.frozen else {}),
+            "micro_batch_tokens": run.learner.micro_batch_tokens,  # sums are rounded in their order
+            "critic": run.critic.optimiser.state_dict() if run.critic is not None else {},
+            **state_dicts(parts_of(run)),
+        },
+        critic=run.critic.tensors() if run.critic is not None else {},
+        reference=run.learner.reference_weights() if run.config.learner.reference_every else {},
+        pool=run.opponents.tensors(),
+        average=run.learner.average_weights(),
+    )
+    run.saver.save(checkpoint)
+
+
+def _load_weights(run: RunSetup, weights: Mapping[str, torch.Tensor]) -> None:
+    trained = {name: p for name, p in run.learner.model.named_parameters() if p.requires_grad}
+    if weights.keys() != trained.keys():
+        raise ConfigError("the checkpoint is of another model than the config's")
+    for name, parameter in trained.items():
+        assign(parameter, weights[name])
+    run.learner.sync()
+
+
+def begin_reinforcement(run: RunSetup) -> None:
+    """Take the policy as it is for the reference, and make the optimiser."""
+    settings = run.config.learner
+    run.learner.freeze_reference()  # the policy after the warm start
+    run.learner.begin_average()
+    if run.learner.preset.estimator.teacher and isinstance(run.method, PolicyGradient):
+        model = run.config.model
+        name = run.config.credit.teacher or run.folder.teacher
+        run.method.sources.teacher = load_policy(name, dtype=model.dtype, device=run.learner.device)[0]
+    total = run.config.steps * settings.epochs * settings.minibatches
+    run.optimiser = build_optimiser(run.learner.new_optimiser, settings, total)
+
+
+def _warm_start(run: RunSetup) -> None:
+    settings = run.config.warm_start
+    steps = settings.steps + settings.mixed_steps + settings.random_steps
+    if not steps:
+        return
+    require_finite(run.model)
+    run.callback.phase("warm start", steps)
+    order = TaskOrder(run.rollout.env.unwrapped, "warm start", run.config.seed)
+    level_at = run.collector.pool.level_at
+    requests = (order.request(i, level=level_at(i), group=0, salt="warm start") for i in count())
+    clock = Clock()
+
+    def on_step(phase: str, done: int, metrics: dict[str, float]) -> None:
+        log(run, {"phase": phase, "step": 0, "warm_step": done, **metrics}, clock)
+        if run.learner.preset.estimator.teacher and done + 1 == settings.steps:
+            run.learner.sync()
+            save_policy(run, run.folder.teacher)  # the expert's pupil, before mixing makes it forget
+        if stop := run.asked_to_stop():
+            text = "stopped in the warm start, which begins again when the run goes on with --resume"
+            raise RunInterrupted(text, stop)
+
+    def play(player: Any) -> Any:
+        return run.rollout_of(player, run.config.env.split, bots=True)
+
+    warm_start(run.learner, run.renderer, play, requests, settings, on_step)
+    run.learner.sync()
+
+
+def save_policy(run: RunSetup, folder: Path) -> None:
+    """In the format of transformers; LoRA adapters are merged into the weights, so that any engine serves it."""
+    if run.world.rank == 0:
+        model = run.model.merge_and_unload() if hasattr(run.model, "peft_config") else run.model
+        make_folder(folder)
+        require_plain(folder)  # whoever writes next would follow a link
+        model.save_pretrained(folder)
+        run.tokenizer.save_pretrained(folder)
+    run.world.gather(None)  # nobody reads it before it is there
+
+
+# the log
+
+
+def log(run: RunSetup, record: dict[str, Any], clock: Clock, **timing: float) -> None:
+    """A line of each log file, the tracker's figures, and the callback's record."""
+    where = {name: record[name] for name in ("phase", "step")}
+    timing = {**clock.read(), **timing}
+    run.folder.log(record, {**where, **timing})
+    run.tracker.log(figures(record, timing), record.get("warm_step", record["step"]))
+    if isinstance(run.callback, TimedCallback):
+        run.callback.timed(timing)
+    run.callback.step(record)
+
+
+def log_step(run: RunSetup, sample: StepSample, metrics: dict[str, Any], *, learning: float, syncing: float) -> None:
+    """The line of a step, its episodes where they are kept, and a warning where the sampler is far from the learner.
+
+    Args:
+        learning, syncing: seconds of the update, and of handing over its weights.
+    """
+    episodes, seconds = sample.collected.played, sample.seconds
+    sampling = min(sample.sampling, seconds)  # asynchronous sampling goes on meanwhile
+    record = {
+        "phase": "train",
+        "step": run.step,
+        **collection_metrics(episodes),
+        **role_metrics(episodes),
+        **run.opponents.count(episodes),
+        **metrics,
+    }
+    sampled = sum(episode.tokens.sampled for episode in episodes)  # tokens of the policy alone
+    log(
+        run,
+        record,
+        sample.clock,
+        collect_seconds=seconds,
+        sample_seconds=sampling,
+        environment_seconds=seconds - sampling,  # with grading, which is a part of a step
+        update_seconds=learning,
+        sync_seconds=syncing,
+        tokens_per_second=sampled / max(seconds, 1e-9),
+        episodes_per_second=len(episodes) / max(seconds, 1e-9),
+    )
+    if sample.kept:
+        for notes in run.world.gather([episode.training for episode in episodes]):  # of its share of them
+            for episode, noted in zip(episodes, notes, strict=True):
+                episode.training |= noted
+        run.folder.write_episodes(f"train-{run.step:06d}", episodes)
+    if run.sampler.versioned:
+        off_policy = samples_off_policy(run.learner.preset)
+        text = mismatch_warning(record, corrected=off_policy, dtype=run.config.model.dtype)
+        # said once, and again when it has become twice as bad
+        if text and record["behaviour_kl_k3"] > 2 * run.worst_mismatch:
+            run.worst_mismatch = record["behaviour_kl_k3"]
+            run.callback.say(f"step {run.step}: {text}")

@@ -14,6 +14,7 @@ import pytest
 
 from rlvr.algorithms.config import TrainConfig, load_config
 from rlvr.algorithms.train.run import Trainer
+from rlvr.algorithms.train.state import StepSample
 
 from ..children import start
 
@@ -136,14 +137,14 @@ def differences(run: Path, other: Path) -> list[str]:
 def stop_and_resume(out: Path, after: int, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
     """A `small` run that fails when ``after`` steps are done, and another that goes on from its last checkpoint."""
     stopped = Trainer(small(out, **changes), Callback())
-    step = stopped._train_step
+    collect = stopped.collect
 
-    def fail() -> None:
+    def fail() -> StepSample:
         if stopped.step == after:
             raise RuntimeError("stopped here")
-        step()
+        return collect()
 
-    monkeypatch.setattr(stopped, "_train_step", fail)
+    monkeypatch.setattr(stopped, "collect", fail)
     with pytest.raises(RuntimeError, match="stopped here"):
         stopped.run()
     Trainer(small(out, **changes), Callback(), resume=True).run()

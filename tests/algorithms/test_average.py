@@ -94,13 +94,13 @@ def test_without_an_average_the_policy_is_the_last_weights():
 def test_a_run_evaluates_and_saves_the_average_while_the_coefficient_of_its_kl_falls(tmp_path: Path, monkeypatch):
     callback = Callback()
     trainer = Trainer(small(tmp_path / "run", **FALLING), callback)
-    measured, measure = [], trainer._measure
+    measured, figures = [], trainer.games.figures
 
-    def noted(name: str) -> None:
+    def noted(*arguments):  # within an evaluation
         measured.append({name: p.detach().clone() for name, p in trainer.model.named_parameters()})
-        measure(name)
+        return figures(*arguments)
 
-    monkeypatch.setattr(trainer, "_measure", noted)
+    monkeypatch.setattr(trainer.games, "figures", noted)
     trainer.run()
     checkpoint, faults = latest_checkpoint(tmp_path / "run" / "checkpoints")
     assert checkpoint is not None

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from rlvr.algorithms.config import ConfigError, Section, TrainConfig, load_config, read_yaml, to_yaml
 from rlvr.algorithms.recipe.presets import PRESETS
 from rlvr.algorithms.runs.run_folder import RunFolder
-from rlvr.algorithms.train.run import load_model
+from rlvr.algorithms.train.backends import load_model
 from rlvr.cli.train_command import parse
 
 FOLDER = Path(__file__).parents[2] / "examples"

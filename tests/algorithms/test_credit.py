@@ -94,14 +94,14 @@ GATHERED = [name for name, p in PRESETS.items() if p.estimator.gather and not p.
 
 
 def gathered(trainer: Trainer, got: Collected, gather) -> dict:
-    return gather(Played(got.episodes, got.rewards), trainer.method.credit.sources)
+    return gather(Played(got.episodes, got.rewards), trainer.method.sources)
 
 
 @pytest.mark.parametrize("name", GATHERED)
 def test_what_a_preset_needs_is_gathered(trainer, name: str):
     one = trainer(name, overrides={"continuations": 2} if name == "vineppo" else {}, credit={"budgets": [2, 5, 9]})
     got = collected(one)
-    batch, _ = one.method.credit.batch(got)
+    batch, _ = one.method.credit(got)
     assert len(batch) == len(got.episodes)
     advantages = batch.inputs.advantages
     assert advantages.isfinite().all()
@@ -146,7 +146,7 @@ def test_masked_rows_count_without_tokens(trainer):
     got = collected(one)
     got.rewards = [float(i % 2) for i in range(len(got.rewards))]
     got.masked = [i == 0 for i in range(len(got.masked))]
-    batch, _ = one.method.credit.batch(got)
+    batch, _ = one.method.credit(got)
     assert not batch.inputs.mask[0].any()
     assert got.episodes[0].tokens.sampled > 0  # the episode itself is as it was
     assert batch.inputs.advantages[0] < 0
@@ -156,7 +156,7 @@ def test_masked_rows_count_without_tokens(trainer):
 def test_gfpo_leaves_rows_out(trainer):
     one = trainer("gfpo", overrides={"group_keep": 2})
     got = one.collector(0)
-    batch, _ = one.method.credit.batch(got)
+    batch, _ = one.method.credit(got)
     assert len(batch) == 2 * one.config.prompts
     for group in range(one.config.prompts):
         played = sorted(e.tokens.sampled for e in got.played if e.group == group)
@@ -167,11 +167,11 @@ def test_roles_remember(trainer):
     one = trainer("spiral")
     got = collected(one)
     got.rewards = [1.0] * len(got.rewards)
-    first, _ = one.method.credit.batch(got)
+    first, _ = one.method.credit(got)
     state = one.method.state_dict()
     other = trainer("spiral", out=str(one.folder.path) + "-other")
     other.method.load_state_dict(state)
-    ours, theirs = one.method.credit.batch(got)[0].inputs, other.method.credit.batch(got)[0].inputs
+    ours, theirs = one.method.credit(got)[0].inputs, other.method.credit(got)[0].inputs
     assert torch.equal(ours.advantages, theirs.advantages)
     assert ours.advantages.mean() < first.inputs.advantages.mean()
 

@@ -16,6 +16,7 @@ from rlvr.algorithms.recipe.all_algorithms import ALGORITHMS
 from rlvr.algorithms.sampling.collect import Collected
 from rlvr.algorithms.train.methods import best_sequences, correct_sequences
 from rlvr.algorithms.train.run import Trainer
+from rlvr.algorithms.train.state import begin_reinforcement
 from rlvr.envs import Verdict
 
 from .runs import Callback, small
@@ -51,7 +52,7 @@ def trainer(tmp_path):
     def make(algorithm: str, **changes) -> Trainer:
         config = small(tmp_path / str(len(made)), algorithm=algorithm, env=CALCULATOR, overrides={}, **changes)
         made.append(Trainer(config, Callback()))
-        made[-1]._begin_reinforcement()
+        begin_reinforcement(made[-1])
         return made[-1]
 
     yield make
@@ -177,13 +178,13 @@ def test_every_example_runs_and_goes_on_exactly(name: str, tmp_path: Path):
     assert sum(record["phase"] == "train" for record in records) == 2
 
     stopped = Trainer(config("stopped"), Callback())
-    step = stopped._train_step
+    after_step = stopped.after_step
 
     def stop() -> None:
-        step()
         stopped.stop.signum = 2
+        after_step()
 
-    stopped._train_step = stop
+    stopped.after_step = stop
     with pytest.raises(Exception, match="--resume"):
         stopped.run()
     Trainer(config("stopped"), Callback(), resume=True).run()

@@ -161,9 +161,9 @@ def test_evaluations_play_frozen_policies_and_demonstrations_play_bots(tmp_path:
     asked = [keys for other, keys in calls if other is agent]
     assert asked
     assert all("/evaluation/seat " in key for keys in asked for key in keys)
-    bots = trainer._rollout(trainer.agent, "train", bots=True).env.unwrapped.task.opponents
+    bots = trainer.rollout_of(trainer.agent, "train", bots=True).env.unwrapped.task.opponents
     assert bots == ("random",)
-    held_out = trainer._rollout(trainer.agent, "test").env.unwrapped.task.opponents
+    held_out = trainer.rollout_of(trainer.agent, "test").env.unwrapped.task.opponents
     assert held_out == (f"model:{folder}", "random")
 
 

@@ -26,12 +26,13 @@ from rlvr.algorithms.learner.optimiser import Optimiser, schedule
 from rlvr.algorithms.sampling.collect import Collector
 from rlvr.algorithms.sampling.confirm import Confirmation
 from rlvr.algorithms.sampling.embedded import CopiedSampler
-from rlvr.algorithms.sampling.mismatch import mismatch_warning, staleness
 from rlvr.algorithms.sampling.protocol import PolicyWeights, SamplerError, policy_weights
 from rlvr.algorithms.sampling.tasks import TaskOrder
 from rlvr.algorithms.sampling.vllm import ServerSampler, VLLMSampler
+from rlvr.algorithms.train.backends import load_model
 from rlvr.algorithms.train.methods import build_method
-from rlvr.algorithms.train.run import Trainer, load_model
+from rlvr.algorithms.train.run import Trainer
+from rlvr.algorithms.train.step_metrics import mismatch_warning, staleness
 
 from .runs import GUESS, Callback, content, small
 from .vllm_stand_in import StandIn
@@ -71,7 +72,7 @@ def plain_loop(config: TrainConfig) -> Any:
     rates = schedule(config.learner.lr, config.learner.warmup_steps, config.steps, False)
     optimiser = Optimiser(model.parameters(), rates, betas=config.learner.betas, weight_decay=0.0, max_grad_norm=1.0)
     for step in range(config.steps):
-        method.update(collector(step), optimiser)
+        method.update(method.score(method.credit(collector(step))[0]), optimiser)
     return model
 
 

@@ -20,7 +20,7 @@ from rlvr.agents.evaluation import read_episodes
 from rlvr.algorithms.config import ConfigError
 from rlvr.algorithms.sampling import env_source as source
 from rlvr.algorithms.train.run import Trainer
-from rlvr.algorithms.train.valid_episodes import NoValidEpisodeError
+from rlvr.algorithms.train.step_metrics import NoValidEpisodeError
 
 from ..children import start
 from .runs import GUESS, Callback, differences, small

@@ -22,7 +22,8 @@ from rlvr.algorithms.tinker.learner import TinkerLearner
 from rlvr.algorithms.tinker.sampler import TinkerSampler
 from rlvr.algorithms.tinker.scale import RULES
 from rlvr.algorithms.tinker.service import TinkerError
-from rlvr.algorithms.train.run import RunInterrupted, Trainer
+from rlvr.algorithms.train.interrupts import RunInterrupted
+from rlvr.algorithms.train.run import Trainer
 
 from .runs import Callback
 from .tinker_stand_in import Service

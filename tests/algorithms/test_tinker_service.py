@@ -18,7 +18,8 @@ from rlvr.agents.models.tiny import build_tiny, load_policy
 from rlvr.algorithms.config import load_config
 from rlvr.algorithms.learner.scoring import sequence_logprobs
 from rlvr.algorithms.tinker.connect import connect
-from rlvr.algorithms.train.run import RunInterrupted, Trainer
+from rlvr.algorithms.train.interrupts import RunInterrupted
+from rlvr.algorithms.train.run import Trainer
 
 from .runs import Callback
 

@@ -30,7 +30,8 @@ from rlvr.agents.models.vllm_live import LiveEngine
 from rlvr.algorithms.sampling.confirm import Confirmation
 from rlvr.algorithms.sampling.protocol import SamplerError, policy_weights
 from rlvr.algorithms.sampling.vllm import LocalSampler, ServerSampler
-from rlvr.algorithms.train.run import Trainer, load_model
+from rlvr.algorithms.train.backends import load_model
+from rlvr.algorithms.train.run import Trainer
 
 from .qwen_folder import gsm8k_run, require_learned
 from .runs import Callback, small

@@ -1,4 +1,4 @@
-"""Credit: from the episodes of a step to the batch that is learned from, with its advantages.
+"""The policy gradient: from the episodes of a step to the batch that is learned from, with its advantages.
 
 What an advantage needs, and how that is gathered from episodes, says the advantage's own object
 (`rlvr.algorithms.advantages`); here it is put together, in one order for all of them.
@@ -14,17 +14,42 @@ from rlvr.algorithms.core.lazy_torch import Tensor, torch
 from rlvr.algorithms.learner.batch import TrainingBatch
 from rlvr.algorithms.learner.critic import Critic
 from rlvr.algorithms.learner.learner import Learner
+from rlvr.algorithms.learner.optimiser import Optimiser
 from rlvr.algorithms.recipe.advantage import Played, Sources
 from rlvr.algorithms.sampling.collect import Collected
-from rlvr.algorithms.train.state import load_state_dicts, state_dicts
+
+Metrics = dict[str, Any]
+
+
+class Method:
+    """How a run learns from the episodes of a step, in three calls. Built once a run, which knows no more of it."""
+
+    def credit(self, collected: Collected) -> tuple[Any, Metrics]:
+        """What the update learns from, and what there is to log; by itself the episodes as they are."""
+        return collected, {}
+
+    def score(self, batch: Any) -> Any:
+        """The same with the log-probabilities of other policies that the loss reads."""
+        return batch
+
+    def update(self, batch: Any, optimiser: Optimiser) -> Metrics:
+        """Change the policy; what there is to log."""
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, Any]:
+        """What it remembers, plain, for a checkpoint."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Remember this instead."""
 
 
 @dataclass
-class Credit:
-    """Gathers, computes the advantages, and keeps what they remember.
+class PolicyGradient(Method):
+    """Advantages, then the preset's loss.
 
     Args:
-        learner: for log-probabilities.
+        learner: for log-probabilities, and for the update.
         sources: what advantages may ask for beside the episodes.
         critic: for advantages that need one.
     """
@@ -33,8 +58,22 @@ class Credit:
     sources: Sources
     critic: Critic | None = None
 
-    def batch(self, collected: Collected) -> tuple[TrainingBatch, dict[str, float]]:
-        """The batch to train on, with advantages, and what there is to log."""
+    def credit(self, collected: Collected) -> tuple[TrainingBatch, Metrics]:
+        """The batch to train on, with the advantages of all of it, and what there is to log."""
+        batch, stats = self._with_advantages(collected)
+        n = self.learner.count(batch)
+        counts = {"tokens": n.n_tokens, "sequences": n.n_sequences, "prompts": n.n_prompts}
+        return batch, {**stats, "denominators": {**counts, "aggregation": self.learner.preset.aggregation}}
+
+    def score(self, batch: TrainingBatch) -> TrainingBatch:
+        """With the log-probabilities of the policy before the update and of the reference, where they are read."""
+        return self.learner.with_logprobs(batch)
+
+    def update(self, batch: TrainingBatch, optimiser: Optimiser) -> Metrics:
+        """Gradients and the optimiser's steps, minibatch by minibatch."""
+        return self.learner.update(batch, optimiser)
+
+    def _with_advantages(self, collected: Collected) -> tuple[TrainingBatch, dict[str, float]]:
         preset, episodes = self.learner.preset, collected.episodes
         rewards = torch.tensor(collected.rewards, dtype=torch.float32)  # [B]
         group = [episode.group for episode in episodes]  # [B]
@@ -59,12 +98,14 @@ class Credit:
         return batch.traced(_traces(collected, advantages)), stats
 
     def state_dict(self) -> dict[str, Any]:
-        """For a checkpoint, plain."""
-        return state_dicts({"roles": self.sources.role_baselines})
+        """What the advantages remember."""
+        roles = self.sources.role_baselines
+        return {"roles": None if roles is None else roles.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Remember this instead."""
-        load_state_dicts({"roles": self.sources.role_baselines}, state)
+        if self.sources.role_baselines is not None:
+            self.sources.role_baselines.load_state_dict(state["roles"])
 
 
 def _without_masked(batch: TrainingBatch, masked: list[bool]) -> Tensor:

@@ -1,0 +1,41 @@
+"""Evaluation of a run: held-out tasks, played greedily and sampled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlvr.agents.evaluation import summarise
+from rlvr.algorithms.runs.clocks import Clock
+from rlvr.algorithms.sampling.tasks import TaskOrder
+from rlvr.algorithms.train.setup import RunSetup, require_finite
+from rlvr.algorithms.train.state import log
+from rlvr.algorithms.train.step_metrics import evaluation_metrics
+
+
+def evaluate(run: RunSetup, name: str) -> None:
+    """Play held-out tasks greedily and sampled, with the averaged weights if there are any, and log what came of it.
+
+    Args:
+        name: of the evaluation, such as before.
+    """
+    with run.learner.averaged():
+        _measure(run, name)
+
+
+def _measure(run: RunSetup, name: str) -> None:
+    settings, clock = run.config.evaluation, Clock()
+    require_finite(run.model)
+    record: dict[str, Any] = {"phase": "evaluation", "step": run.step, "name": name}
+    agents = {way: run.play_agent(greedy=way == "greedy") for way in ("greedy", "sampled")}
+    for way, agent in agents.items():
+        rollout = run.rollout_of(agent, settings.split)
+        order = TaskOrder(rollout.env.unwrapped, "evaluation", run.config.seed)
+        tasks = min(settings.episodes, order.size or settings.episodes)  # a small table is not asked twice
+        episodes = rollout([order.request(index, group=index, salt="evaluation") for index in range(tasks)])
+        result = summarise(episodes)
+        run.evaluations[f"{name} {way}"] = result.to_dict()
+        record |= {"tasks": tasks, **evaluation_metrics(way, episodes, result)}
+        run.folder.write_episodes(f"evaluation-{name}-{way}".replace(" ", "-"), episodes)
+        for text in result.warnings:
+            run.callback.say(f"warning: evaluation {name}, {way}: {text}")
+    log(run, record | run.games.figures(run.model, run.renderer, agents), clock)
