@@ -139,7 +139,7 @@ def test_a_run_that_was_interrupted_ends_as_one_that_was_not(serve, settings, tm
 
     serve(rule="mean over sequences of means over tokens")
     trainer = Trainer(load_config(settings()), Callback())
-    monkeypatch.setattr(trainer, "_asked_to_stop", lambda: 15 if trainer.step == 1 else None)
+    monkeypatch.setattr(trainer, "asked_to_stop", lambda: 15 if trainer.step == 1 else None)
     with pytest.raises(RunInterrupted):
         trainer.run()
     # what the service keeps outlives the client

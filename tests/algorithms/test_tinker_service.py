@@ -78,7 +78,7 @@ def test_a_new_adapter_is_the_base_model_and_the_rule_is_known(settings, policy_
 def test_a_run_imitates_learns_is_interrupted_and_goes_on(settings, monkeypatch):
     first = Callback()
     trainer = Trainer(load_config(settings), first)
-    monkeypatch.setattr(trainer, "_asked_to_stop", lambda: 15 if trainer.step == 1 else None)
+    monkeypatch.setattr(trainer, "asked_to_stop", lambda: 15 if trainer.step == 1 else None)
     with pytest.raises(RunInterrupted):
         trainer.run()
     imitated = [record["loss"] for record in first.records if "warm_step" in record]
