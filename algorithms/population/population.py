@@ -107,7 +107,7 @@ class Population:
             for other, players in self.config.self_play.policies.items():
                 if other != name:
                     # Sampled, as it plays itself: a greedy opponent can be predicted.
-                    agent = self.members[other]._agent(greedy=False)
+                    agent = self.members[other].play_agent(greedy=False)
                     member.opponents.add_learned(other, players, agent)
                     member.games.mates |= dict.fromkeys(players, agent)
 
