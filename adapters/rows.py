@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,7 @@ def rows(
         format: whose columns: plain (for ``datasets.Dataset.from_list``), trl, verl, skyrl, openrlhf, slime,
             nemo_gym.
         seed: another seed, other tasks (of a table: another order).
-        group_size: each task stands in so many rows, one after the other. Trainers that repeat prompts themselves
+        group_size: how many rows each task has, one after the other. Trainers that repeat prompts themselves
             (all of the above do, by their own setting) want 1.
         kwargs: for ``gym.make``: split, level, max_turns, …
         use_system: whether the environment's system prompt begins the conversation.
@@ -82,32 +82,29 @@ def rows(
         if number is not None and number < 1:
             raise ValueError(f"{name} must be at least 1, got {number}")
     module, _, name = env_id.rpartition(":")
-    shape, table = FORMATS[format], []
-    first = TaskSpec(name, seed, module or "rlvr", kwargs or {}, thought=_opened_thought(tokenizer, template_options))
+    table = []
+    thought = None
+    if tokenizer is not None:
+        from rlvr.agents.rendering import Renderer
+
+        thought = Renderer(tokenizer, template_options=template_options).opened_thought
+    first = TaskSpec(name, seed, module or "rlvr", kwargs or {}, thought=thought)
     clear_environment_cache()
     fills_template = format not in TEXT_FORMATS and not single_turn
     played_on = {"env_digest": _digest_of(first)}
     for group, (spec, messages) in enumerate(tasks(first, n, use_system, single_turn, fills_template)):
         for sample in range(group_size):
             position = {"index": group * group_size + sample, "group": group, "sample": sample, **played_on}
-            table.append(shape(spec, [_copy(message) for message in messages], position))
+            table.append(_row(format, spec, [dict(message) for message in messages], position))
     return table
 
 
 def _digest_of(spec: TaskSpec) -> str:
-    env = spec.make(images=True)  # whoever cannot do with images says so when a task begins
+    env = spec.make(images=True)  # who takes no images raises when a task begins
     try:
         return env_digest(env)
     finally:
         env.close()
-
-
-def _opened_thought(tokenizer: Any, options: Mapping[str, Any] | None) -> tuple[str, str] | None:
-    if tokenizer is None:
-        return None
-    from rlvr.agents.rendering import Renderer
-
-    return Renderer(tokenizer, template_options=options).opened_thought
 
 
 def tasks(
@@ -141,68 +138,33 @@ def tasks(
         env.close()
 
 
-def _copy(message: Message) -> Any:
-    return dict(message)
+FORMATS = ("plain", "trl", "verl", "skyrl", "openrlhf", "slime", "nemo_gym")
 
 
-def _plain(spec: TaskSpec, messages: list[Any], position: Row) -> Row:
-    return {"prompt": messages, "spec": spec.to_json(), **position}
+def _row(format: str, spec: TaskSpec, messages: list[Any], position: Row) -> Row:
+    """A task in the columns of a format."""
+    task = {"spec": spec.to_json(), **position}
+    rule = {"style": "rule", "ground_truth": ""}  # asked for; the environment grades
+    match format:
+        case "verl":
+            trainer = {"agent_name": AGENT, "reward_model": rule}
+            return {"data_source": spec.env_id, "prompt": messages, **trainer, "extra_info": task}
+        case "skyrl":
+            trainer = {"env_class": AGENT, "reward_spec": rule}
+            return {"data_source": spec.env_id, "prompt": messages, **trainer, "extra_info": task}
+        case "openrlhf":  # the label is all that reaches an agent function beside the prompt
+            question = {"input": messages[-1]["content"], "label": spec.to_json()}
+            return {**question, "datasource": spec.env_id, **position}
+        case "slime":  # of a row's other columns its loader keeps the metadata alone
+            return {"input": messages, "metadata": task}
+        case "nemo_gym":
+            agent = {"type": "responses_api_agents", "name": f"{AGENT}_agent"}
+            return {"responses_create_params": {"input": messages}, "agent_ref": agent, **task}
+        case "trl":  # a rollout function sees prompts and no other column; keys beside a message's own survive
+            messages[-1]["spec"] = spec.to_json()
+    return {"prompt": messages, **task}
 
 
-def _trl(spec: TaskSpec, messages: list[Any], position: Row) -> Row:
-    # A rollout function of TRL sees prompts and no other column; keys beside a message's own survive.
-    messages[-1]["spec"] = spec.to_json()
-    return _plain(spec, messages, position)
-
-
-def _verl(spec: TaskSpec, messages: list[Any], position: Row) -> Row:
-    return {
-        "data_source": spec.env_id,
-        "prompt": messages,
-        "agent_name": AGENT,
-        "reward_model": {"style": "rule", "ground_truth": ""},  # asked for; the environment grades
-        "extra_info": {"spec": spec.to_json(), **position},
-    }
-
-
-def _skyrl(spec: TaskSpec, messages: list[Any], position: Row) -> Row:
-    return {
-        "data_source": spec.env_id,
-        "prompt": messages,
-        "env_class": AGENT,
-        "reward_spec": {"method": "rule", "ground_truth": ""},  # asked for; the environment grades
-        "extra_info": {"spec": spec.to_json(), **position},
-    }
-
-
-def _openrlhf(spec: TaskSpec, messages: list[Any], position: Row) -> Row:
-    # The label is all that reaches an agent function beside the prompt.
-    return {"input": messages[-1]["content"], "label": spec.to_json(), "datasource": spec.env_id, **position}
-
-
-def _slime(spec: TaskSpec, messages: list[Any], position: Row) -> Row:
-    # Of a row's other columns its loader keeps the metadata alone.
-    return {"input": messages, "metadata": {"spec": spec.to_json(), **position}}
-
-
-def _nemo_gym(spec: TaskSpec, messages: list[Any], position: Row) -> Row:
-    return {
-        "responses_create_params": {"input": messages},
-        "spec": spec.to_json(),
-        "agent_ref": {"type": "responses_api_agents", "name": f"{AGENT}_agent"},
-        **position,
-    }
-
-
-FORMATS: dict[str, Callable[[TaskSpec, list[Any], Row], Row]] = {
-    "plain": _plain,
-    "trl": _trl,
-    "verl": _verl,
-    "skyrl": _skyrl,
-    "openrlhf": _openrlhf,
-    "slime": _slime,
-    "nemo_gym": _nemo_gym,
-}
 TEXT_FORMATS = frozenset({"skyrl", "nemo_gym"})  # their trainers put no tools into the chat template
 
 
@@ -241,10 +203,10 @@ def read_spec(row: Mapping[str, Any]) -> TaskSpec:
     Raises:
         ValueError: the row names none.
     """
-    found = row.get("spec") or row.get("label")
-    found = found or (row.get("extra_info") or row.get("metadata") or {}).get("spec")
-    if not found and isinstance(prompt := row.get("prompt"), Sequence) and prompt and isinstance(prompt[-1], Mapping):
-        found = prompt[-1].get("spec")
-    if not found:
+    spec = row.get("spec") or row.get("label")
+    spec = spec or (row.get("extra_info") or row.get("metadata") or {}).get("spec")
+    if not spec and isinstance(prompt := row.get("prompt"), Sequence) and prompt and isinstance(prompt[-1], Mapping):
+        spec = prompt[-1].get("spec")
+    if not spec:
         raise ValueError(f"the row names no task: it has {', '.join(row)}; make it with rlvr.adapters.rows")
-    return TaskSpec.parse(found)
+    return TaskSpec.parse(spec)

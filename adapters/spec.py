@@ -32,7 +32,7 @@ SHORT = 2_000  # characters of a spec that is worth remembering
 
 
 class InvalidEpisode(RuntimeError):
-    """An episode whose fault was not the policy's: whoever trains leaves it out.
+    """An episode whose fault was not the policy's: trainers leave it out.
 
     Attributes:
         verdict: what happened.
@@ -117,10 +117,10 @@ class TaskSpec:
         """The environment, not reset yet; each call makes another one, and they share what is costly to read.
 
         Args:
-            images: whether whoever asks can do with images beside texts.
+            images: whether the caller takes images beside texts.
 
         Raises:
-            ValueError: he cannot, and the environment shows images.
+            ValueError: it does not, and the environment shows images.
             CodeRefused: the spec was read from a row, and names code.
         """
         with settings_are_data(not self.trusted):
@@ -200,7 +200,7 @@ def require_tools_in_prompt(env_id: str, info: Mapping[str, Any]) -> None:
 
 
 class EpisodeSession:
-    """One episode, driven by somebody else's loop: texts in, messages out, and in the end what it was worth.
+    """One episode, driven by somebody else's loop: texts in, messages out, and a reward at the end.
 
     It is the driver of `Rollout`, one step at a time. An environment that raises ends the episode with an ``env_error``
     verdict, and so does the first verdict of the environment that is not valid. The reward is then 0.0, and a trainer
@@ -214,8 +214,8 @@ class EpisodeSession:
         spec: the task, in any form that `TaskSpec.parse` reads.
         use_system: whether the conversation begins with the environment's system prompt.
         env: an environment of that spec to use instead of a new one.
-        images: whether whoever asks passes on ``message["images"]``, data URLs of PNGs.
-        tools: whether whoever asks passes ``info["tools"]`` on to the chat template.
+        images: whether the caller passes on ``message["images"]``, data URLs of PNGs.
+        tools: whether the caller passes ``info["tools"]`` on to the chat template.
 
     Raises:
         ValueError: the environment shows images, and ``images`` is False, or it leaves its tools to the chat template,
@@ -317,16 +317,16 @@ class EpisodeSession:
 def with_native_tools(env: gym.Env[str, str], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of an environment, for a surface that has tools of its own.
 
-    Tools are left to whoever asks and not told in the system prompt, unless ``tools_in`` stands among the arguments.
+    Tools are left to the caller and not shown in the system prompt, unless ``tools_in`` stands among the arguments.
     """
-    task, found = getattr(env.unwrapped, "task", None), dict(kwargs)
+    task, settings = getattr(env.unwrapped, "task", None), dict(kwargs)
     if hasattr(task, "tool_style"):
-        return {"tools_in": "template"} | found
+        return {"tools_in": "template"} | settings
     if not hasattr(task, "given"):
-        return found
-    name = "tools" if "tools" in found else "options"  # of the world of an MCP server
-    options = found.get(name) or {}
-    return found | {
+        return settings
+    name = "tools" if "tools" in settings else "options"  # of the world of an MCP server
+    options = settings.get(name) or {}
+    return settings | {
         name: {"tools_in": "template"} | (dict(options) if isinstance(options, Mapping) else {name: options})
     }
 

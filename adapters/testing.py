@@ -6,7 +6,7 @@ in place of the inference engine, and gives each episode back as the trainer wou
 >>> def play(specs, engine): ...
 >>> report = conform(play, RecordingEngine(*tiny_policy(hidden=32)), tokens=True)
 
-The engine writes down what it was asked and what it sampled, so the kit knows which tokens are the policy's without
+The engine records its prompts and what it sampled, so the kit knows which tokens are the policy's without
 asking the adapter; and it samples from a model, so one forward pass over the sequence that the adapter put together
 shows at once whether tokens, masks and log-probabilities belong together.
 """
@@ -182,8 +182,8 @@ def say_specs(groups: int = 2, group_size: int = 1, fault: Fault | None = None) 
 
 def obey(text: str) -> str:
     """The scripted policy: the word that was asked for last, which scores 1 on the kit's environment."""
-    found = ORDER.findall(text)
-    return found[-1] if found else "nothing"
+    orders = ORDER.findall(text)
+    return orders[-1] if orders else "nothing"
 
 
 class EngineCall(NamedTuple):
@@ -208,7 +208,7 @@ class RecordingEngine:
         tokenizer: its tokenizer; its end-of-sequence token ends a reply.
         script: from the text so far to the next words; None samples from the model.
         max_new_tokens: the longest reply.
-        wrong_every: every so many replies of the script say something else, so that rewards differ in a group.
+        wrong_every: every how many replies the script says something else, so that rewards differ in a group.
         fails: every request raises `EngineFault`.
     """
 
@@ -242,7 +242,7 @@ class RecordingEngine:
             return reply
 
     def generate(self, prompt: Sequence[int], max_tokens: int | None = None) -> EngineCall:
-        """Tokens after these tokens, at most so many."""
+        """Sample after these tokens, ``max_tokens`` at most."""
         from rlvr.agents.models.decoding import Sampling, sample
         from rlvr.agents.models.sampling import uniforms
 
@@ -426,15 +426,15 @@ def nothing_left(grace: float = 10.0) -> Iterator[None]:
 
 def _children() -> list[int]:
     """Processes whose parent this one is; none where the system keeps no /proc."""
-    found = []
+    pids = []
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = entry.read_text().rpartition(")")[2].split()
         except OSError:  # it ended meanwhile
             continue
         if int(fields[1]) == os.getpid() and fields[0] != "Z":
-            found.append(int(entry.parent.name))
-    return found
+            pids.append(int(entry.parent.name))
+    return pids
 
 
 def conform(
@@ -456,7 +456,7 @@ def conform(
         tokens: whether the surface shows tokens (else texts and rewards alone are compared).
         logprobs: whether it carries log-probabilities.
         groups, group_size: how many tasks are played, and how often each.
-        on_fault: what becomes of an episode whose environment broke: kept out of training, or raised to the caller.
+        on_fault: how an environment that failed shows: its episode is kept out of training, or the error is raised.
         engine_errors: whether an engine that raises must end the rollout with that error.
 
     Raises:
@@ -468,8 +468,8 @@ def conform(
     if tokens:
         engines["tiny model"] = engine.like(script=None)
     with nothing_left():
-        for name, asked in engines.items():
-            report += [f"{name}: {line}" for line in _played_well(play, specs, asked, group_size, tokens, logprobs)]
+        for name, policy in engines.items():
+            report += [f"{name}: {line}" for line in _played_well(play, specs, policy, group_size, tokens, logprobs)]
         report.append(_apart(play, engine, 2 * group_size))
         report.append(f"a system prompt: {_shown(play, engine, specs[0], SayTask.system)}")
         report.append(f"a tool of the chat template: {_tool_shown(play, engine)}")
@@ -568,12 +568,12 @@ def _fails(action: Callable[[], object], *messages: str) -> None:
     except Exception as error:
         raised = error
     _require(raised is not None, f"an error was swallowed: {messages[0]}")
-    found: list[str] = []
-    while raised is not None and len(found) < 10:
-        found.append(str(raised))
+    messages_raised: list[str] = []
+    while raised is not None and len(messages_raised) < 10:
+        messages_raised.append(str(raised))
         raised = raised.__cause__ or raised.__context__
-    known = any(message in text for message in messages for text in found)
-    _require(known, f"another error was raised: {found}")
+    is_expected = any(message in text for message in messages for text in messages_raised)
+    _require(is_expected, f"another error was raised: {messages_raised}")
 
 
 def _tokens(played: PlayedEpisode) -> TokenSequence:

@@ -15,7 +15,7 @@ def require(package: str, tested: str, below: str) -> str:
 
     Args:
         package: its distribution.
-        tested: the version whose tests passed, the least that will do.
+        tested: the version whose tests passed; no older one is taken.
         below: the first version about which nothing is known. A newer one is tried, with a warning.
 
     Raises:
@@ -46,9 +46,9 @@ def check_call(theirs: Any, tested: tuple[str, str, str], *arguments: str) -> No
     """
     if theirs is None:
         raise ImportError(_changed(tested, f"lacks the function that its adapter gives ({', '.join(arguments)})"))
-    taken = _signature(theirs)
-    if taken is not None and not _binds(taken, len(arguments), ()):
-        called = f"{_name(theirs)} takes {taken}, and its adapter gives ({', '.join(arguments)})"
+    accepted = _signature(theirs)
+    if accepted is not None and not _binds(accepted, len(arguments), ()):
+        called = f"{_name(theirs)} takes {accepted}, and its adapter gives ({', '.join(arguments)})"
         raise ImportError(_changed(tested, called))
 
 
@@ -65,15 +65,15 @@ def check_override(theirs: Any, ours: Callable[..., Any], tested: tuple[str, str
     """
     if theirs is None:
         raise ImportError(_changed(tested, f"calls {_name(ours)} of its adapter no more"))
-    wanted, taken = _signature(theirs), _signature(ours)
-    if wanted is None or taken is None:
+    required, accepted = _signature(theirs), _signature(ours)
+    if required is None or accepted is None:
         return
     kinds = inspect.Parameter
-    given = [p for p in wanted.parameters.values() if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
-    named = [p.name for p in wanted.parameters.values() if p.kind is kinds.KEYWORD_ONLY]
-    if not _binds(taken, len(given), named):
+    parameters = required.parameters.values()
+    positional = [p for p in parameters if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
+    if not _binds(accepted, len(positional), [p.name for p in parameters if p.kind is kinds.KEYWORD_ONLY]):
         raise ImportError(
-            _changed(tested, f"calls {_name(theirs)}{wanted}, and {_name(ours)} of its adapter takes {taken}")
+            _changed(tested, f"calls {_name(theirs)}{required}, and {_name(ours)} of its adapter takes {accepted}")
         )
 
 
@@ -89,11 +89,11 @@ def _changed(tested: tuple[str, str, str], what: str) -> str:
 def _signature(function: Any) -> inspect.Signature | None:
     """What a function takes, without annotations; None where that is not known."""
     try:
-        found = inspect.signature(function)
+        signature = inspect.signature(function)
     except (TypeError, ValueError):
         return None
-    plain = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in found.parameters.values()]
-    return found.replace(parameters=plain, return_annotation=inspect.Signature.empty)
+    plain = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
+    return signature.replace(parameters=plain, return_annotation=inspect.Signature.empty)
 
 
 def _binds(taken: inspect.Signature, positional: int, named: Any) -> bool:
@@ -110,8 +110,8 @@ def _name(function: Any) -> str:
 
 def numbers(version: str) -> tuple[int, ...]:
     """The release's numbers: of 1.16.0rc1+cpu, 1, 16, 0; zeros at the end do not count."""
-    found = re.match(r"\d+(\.\d+)*", version)
-    parts = [int(part) for part in found[0].split(".")] if found else []
+    release = re.match(r"\d+(\.\d+)*", version)
+    parts = [int(part) for part in release[0].split(".")] if release else []
     while parts and parts[-1] == 0:
         parts.pop()
     return tuple(parts)

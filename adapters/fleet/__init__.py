@@ -1,1 +1,1 @@
-"""What several servers need beyond one: what is counted of them, clients of many, load tests."""
+"""Several servers: counts for Prometheus, vector environments over many, load tests."""

@@ -92,10 +92,10 @@ class ClusterVectorEnv(RemoteVectorEnv):
         self._settle(indices)
         infos: dict[int, dict[str, Any]] = {}
         until = time.monotonic() + PATIENCE
-        # What was begun on a server that was lost meanwhile is begun anew: nobody has seen it yet.
-        while left := [index for index in indices if index not in infos or self._remotes[index] is None]:
-            self._assign(left, until)
-            results = self._asked("reset", {index: fields[index] for index in left})
+        # Episodes on a server that was lost meanwhile begin anew: their observations were not returned yet.
+        while unbegun := [index for index in indices if index not in infos or self._remotes[index] is None]:
+            self._assign(unbegun, until)
+            results = self._asked("reset", {index: fields[index] for index in unbegun})
             for index, result in results.items():
                 error = result.get("error")
                 if error is None:
@@ -110,7 +110,7 @@ class ClusterVectorEnv(RemoteVectorEnv):
         return [results[index] for index in indices]
 
     def _asked(self, op: str, fields: Fields) -> Results:
-        """What became of an item of each of these sessions; those of a lost server are errors."""
+        """The result of an item for each of these sessions; for those of a lost server an error."""
         at: dict[Member, list[int]] = {}
         results: Results = {}
         for index in fields:
@@ -163,7 +163,7 @@ class ClusterVectorEnv(RemoteVectorEnv):
             remote.member.reason = "it is about to end, and begins nothing new"
 
     def _settle(self, indices: Sequence[int]) -> None:
-        """Where a server came back, those above their share let go of sessions whose episodes are over."""
+        """Where a server came back, close the sessions over their share whose episodes have ended."""
         if not self._members.returned:
             return
         up = self._members.open_to(time.monotonic())

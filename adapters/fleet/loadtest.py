@@ -1,4 +1,4 @@
-"""A load test of servers that run: what they bear, as a trainer (a message for all) or as many clients (one for each).
+"""Load tests of running servers: one message for all sessions, as a trainer sends, or one for each, as many clients do.
 
 rlvr loadtest http://127.0.0.1:8765 --sessions 1000 --single
 """
@@ -57,7 +57,7 @@ class LoadReport:
 
     @property
     def rate(self) -> float:
-        """Steps per second."""
+        """Steps per second; 0 where nothing was measured."""
         return self.steps / self.seconds if self.seconds else 0.0
 
     def figures(self) -> dict[str, Any]:
@@ -66,10 +66,6 @@ class LoadReport:
         times = {f"p{share}_ms": round(1e3 * self.quantile(share / 100), 3) for share in (50, 99)}
         times["max_ms"] = round(1e3 * max(self.waits, default=float("nan")), 3)
         return {**counts, "seconds": round(self.seconds, 3), "steps_per_second": round(self.rate, 1), **times}
-
-    def to_json(self) -> str:
-        """The figures on one line."""
-        return json.dumps(self.figures())
 
     def __str__(self) -> str:
         times = f"p50 {1e3 * self.quantile(0.5):.1f} ms, p99 {1e3 * self.quantile(0.99):.1f} ms"

@@ -1,11 +1,15 @@
-"""What a server counts of its sessions, and ``/metrics``, which tells it to Prometheus."""
+"""Counts of a server's sessions, and ``/metrics``, which reports them to Prometheus."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rlvr.adapters.serving.sessions import SessionTable
 
 # Upper bounds of the seconds that an item took, from its request to its answer.
 BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -47,69 +51,44 @@ class Measures:
         return sum(count for (_, code), count in self.items.items() if code in FAULTS)
 
 
-class Measured(Protocol):
-    """What is read of a `SessionTable`; its length is how many sessions are open."""
-
-    limit: int
-    draining: bool
-    measures: Measures
-
-    @property
-    def playing(self) -> int:
-        """How many episodes are under way."""
-
-    def __len__(self) -> int: ...
-
-
 class _Collector:
     """The tables' counts as families of Prometheus."""
 
-    def __init__(self, tables: Mapping[str, Measured]) -> None:
+    def __init__(self, tables: Mapping[str, SessionTable]) -> None:
         self._tables = tables
 
     def collect(self) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-        gauges: dict[str, tuple[str, Callable[[Measured], int]]] = {
+        gauges: dict[str, tuple[str, Callable[[SessionTable], int]]] = {
             "rlvr_sessions": ("sessions that are open", len),
             "rlvr_sessions_limit": ("sessions that there may be at once", lambda table: table.limit),
             "rlvr_episodes_under_way": ("episodes that began and have not ended", lambda table: table.playing),
             "rlvr_draining": ("1 while no new sessions are taken", lambda table: int(table.draining)),
         }
-        for name, (text, read) in gauges.items():
-            gauge = GaugeMetricFamily(name, text, labels=["env"])
-            for env_id, table in self._tables.items():
-                gauge.add_metric([env_id], read(table))
-            yield gauge
-        counters = {
-            "rlvr_sessions_opened": ("sessions that were opened", "opened"),
-            "rlvr_episodes": ("episodes that came to their end", "episodes"),
-            "rlvr_faults": ("items that failed by the environment or the server", "faults"),
+        counters: dict[str, tuple[str, Callable[[SessionTable], int]]] = {
+            "rlvr_sessions_opened": ("sessions that were opened", lambda table: table.measures.opened),
+            "rlvr_episodes": ("episodes that ended", lambda table: table.measures.episodes),
+            "rlvr_faults": ("items that failed by the environment or the server", lambda table: table.measures.faults),
         }
-        for name, (text, field) in counters.items():
-            counter = CounterMetricFamily(name, text, labels=["env"])
-            for env_id, table in self._tables.items():
-                counter.add_metric([env_id], getattr(table.measures, field))
-            yield counter
+        for kind, families in ((GaugeMetricFamily, gauges), (CounterMetricFamily, counters)):
+            for name, (text, read) in families.items():
+                family = kind(name, text, labels=["env"])
+                for env_id, table in self._tables.items():
+                    family.add_metric([env_id], read(table))
+                yield family
         items = CounterMetricFamily("rlvr_items", "items that were answered", labels=["env", "op", "code"])
         steps = HistogramMetricFamily("rlvr_step_seconds", "from a step's request to its answer", labels=["env"])
         for env_id, table in self._tables.items():
             for (op, code), count in sorted(table.measures.items.items()):
                 items.add_metric([env_id, op, code], count)
-            steps.add_metric([env_id], _cumulated(table.measures.buckets), table.measures.seconds)
+            totals = zip([*map(str, BOUNDS), "+Inf"], accumulate(table.measures.buckets), strict=True)
+            steps.add_metric([env_id], list(totals), table.measures.seconds)
         yield items
         yield steps
 
 
-def _cumulated(buckets: list[int]) -> list[tuple[str, float]]:
-    total, rows = 0, []
-    for bound, count in zip([*map(str, BOUNDS), "+Inf"], buckets, strict=True):
-        total += count
-        rows.append((bound, float(total)))
-    return rows
-
-
-def exposition(tables: Mapping[str, Measured]) -> bytes:
+def exposition(tables: Mapping[str, SessionTable]) -> bytes:
     """The counts of some tables, by the ids of their environments, in Prometheus' text format.
 
     Raises:

@@ -24,7 +24,7 @@ LOOKUP_SECONDS = 2.0  # between two lookups of a name
 RETRY_SECONDS = 0.2  # between two tries to reach a server that is away, doubled up to
 RETRY_MOST = 5.0
 HAS_NO_PLACE = ("full", "overloaded")  # codes of a server that opens no session now
-SHUT_SECONDS = 1.0  # that a server which is full, or drains, is asked for no session
+SHUT_SECONDS = 1.0  # for which a server that is full or drains is passed over
 log = logging.getLogger("rlvr.serve")
 Connect = Callable[[str, str | None], WireConnection]
 
@@ -36,7 +36,7 @@ class Member:
     Attributes:
         url: its address, and ``ip``, the one of several addresses behind a name.
         connection: None while it is away.
-        sessions: how many sessions of ours are there.
+        sessions: how many this client has there.
         shut: until when it takes no session.
         retry, pause: when it is tried again, and how long after that.
         reason: why it is away.
@@ -57,9 +57,9 @@ class Member:
         return self.url.partition("?")[0]
 
     def load(self, more: int = 0) -> float:
-        """Sessions of ours for each that it had free when it was reached."""
-        room = self.connection.greeting.free if self.connection is not None else 0
-        return (self.sessions + more) / max(room, 1)
+        """Sessions of this client for each that was free when the connection was made."""
+        free = self.connection.greeting.free if self.connection is not None else 0
+        return (self.sessions + more) / max(free, 1)
 
 
 @dataclass(eq=False)
@@ -95,14 +95,14 @@ class Members:
         wrong = [error for error in errors.values() if isinstance(error, ValueError | PermissionError)]
         if wrong or not self.up():  # a server that is away may come back; one that serves something else will not do
             self.close()
-            found = wrong or [error for error in errors.values() if error is not None]
-            shown = ", ".join(address.partition("?")[0] for address in self.addresses)
-            raise next(iter(found), ConnectionError(f"there is no server at {shown}"))
+            reasons = wrong or [error for error in errors.values() if error is not None]
+            tried = ", ".join(address.partition("?")[0] for address in self.addresses)
+            raise next(iter(reasons), ConnectionError(f"there is no server at {tried}"))
         self.returned = False
         threading.Thread(target=_mend, args=(weakref.ref(self),), name="rlvr-fleet-mend", daemon=True).start()
 
     def up(self) -> list[Member]:
-        """Those that are there."""
+        """The servers that are connected."""
         return [member for member in self.all if member.connection is not None]
 
     def open_to(self, now: float) -> list[Member]:
@@ -110,7 +110,7 @@ class Members:
         return sorted((member for member in self.up() if member.shut <= now), key=Member.load)
 
     def wait(self, seconds: float) -> None:
-        """Wait until a server comes back, at most so long."""
+        """Wait until a server comes back, ``seconds`` at most."""
         with self._changed:
             self._changed.wait(seconds)
 
@@ -131,7 +131,7 @@ class Members:
             connection.close()
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close all connections, and end the threads."""
         self._closed = True
         for member in self.all:
             if member.connection is not None:
@@ -143,15 +143,15 @@ class Members:
 
     def _resolve(self) -> None:
         self._looked = time.monotonic()
-        known = {(member.url, member.ip) for member in self.all}
+        servers = {(member.url, member.ip) for member in self.all}
         for address in self.addresses:
-            found = resolved(address)
-            for url, ip in found:
-                if (url, ip) not in known:
-                    known.add((url, ip))
+            addresses = resolved(address)
+            for url, ip in addresses:
+                if (url, ip) not in servers:
+                    servers.add((url, ip))
                     self.all.append(Member(url, ip))
-            if found and address.startswith(DNS):
-                self.all = [member for member in self.all if not _left(member, found)]
+            if addresses and address.startswith(DNS):
+                self.all = [member for member in self.all if not _left(member, addresses)]
 
     def _reach(self, member: Member) -> None:
         try:
@@ -204,10 +204,10 @@ def _result(job: Callable[[], Any]) -> Any:
         return error
 
 
-def _left(member: Member, found: Sequence[tuple[str, str | None]]) -> bool:
+def _left(member: Member, addresses: Sequence[tuple[str, str | None]]) -> bool:
     """Whether a server is away for good: its name leads elsewhere."""
-    same_name = member.ip is not None and member.url == found[0][0]
-    return same_name and member.connection is None and (member.url, member.ip) not in found
+    same_name = member.ip is not None and member.url == addresses[0][0]
+    return same_name and member.connection is None and (member.url, member.ip) not in addresses
 
 
 def resolved(address: str) -> list[tuple[str, str | None]]:
@@ -219,15 +219,15 @@ def resolved(address: str) -> list[tuple[str, str | None]]:
     if not parts.hostname:
         raise ValueError(f"an address of servers is dns+http://name:port, got {address.partition('?')[0]!r:.200}")
     try:
-        found = socket.getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_STREAM)
     except OSError as error:
         log.warning("%s has no address now: %s", parts.hostname, error)
         return []
-    return [(url, ip) for ip in dict.fromkeys(str(entry[4][0]) for entry in found)]
+    return [(url, ip) for ip in dict.fromkeys(str(entry[4][0]) for entry in entries)]
 
 
 def opened(connection: WireConnection, count: int) -> list[str]:
-    """As many sessions as a server gives, at most so many; none when it is full or drains."""
+    """Open up to ``count`` sessions, as many as the server has free; none when it is full or drains."""
     names: list[str] = []
     while count:
         part = min(count, connection.greeting.items)

@@ -182,7 +182,7 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         return bool(self._sessions)
 
     def _play(self, indices: Sequence[int], actions: Sequence[str]) -> list[dict[str, Any]]:
-        """What becomes of an action in each of these sessions."""
+        """Step each of these sessions: the results of the wire."""
         pairs = zip(indices, actions, strict=True)
         items = [{"session": self._sessions[i], "action": action} for i, action in pairs]
         results = self._ask("step", items, raised=SERVER_GONE)
@@ -221,7 +221,7 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         return infos
 
     def _reset_sessions(self, indices: list[int], fields: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """What a reset of these sessions came to. Those that are gone are opened again: they had nothing to lose."""
+        """Reset these sessions: the results of the wire. Those that are gone are opened again."""
 
         def items(at: Sequence[int]) -> list[dict[str, Any]]:
             return [{"session": self._sessions[indices[i]], **fields[i]} for i in at]
@@ -259,13 +259,13 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         self._connection.close()
 
     def _ask(self, op: str, items: list[dict[str, Any]], raised: Collection[str] = GONE) -> list[dict[str, Any]]:
-        """What becomes of the items; an error with one of these codes is raised, for all sessions."""
+        """The results of the items; an error with one of the codes ``raised`` ends all sessions and is raised."""
         if not items:
             return []
         try:
             results = self._connection.ask(op, items)
         except (TimeoutError, ConnectionError):
-            self._forget()  # what became of them is not known: the next reset begins others
+            self._forget()  # their state is unknown: the next reset begins others
             raise
         for result in results:
             if "error" in result and result["error"]["code"] in raised:

@@ -96,12 +96,12 @@ def _ANY(value: Any) -> bool:  # what is looked at after it is unpacked
     return True
 
 
-def _whole(least: int, most: int) -> Check:
-    return lambda value: type(value) is int and least <= value <= most
+def _whole(lower: int, upper: int) -> Check:
+    return lambda value: type(value) is int and lower <= value <= upper
 
 
-def _text(most: int, least: int = 0) -> Check:
-    return lambda value: isinstance(value, str) and least <= len(value) <= most
+def _text(longest: int, shortest: int = 0) -> Check:
+    return lambda value: isinstance(value, str) and shortest <= len(value) <= longest
 
 
 def _or_none(check: Check) -> Check:

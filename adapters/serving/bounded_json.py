@@ -53,28 +53,28 @@ def kind_of(value: Any) -> str:
     return names.get(type(value), "a number")
 
 
-def check_count(text: str, most: int) -> None:
+def check_count(text: str, limit: int) -> None:
     """Raise `TooManyValues` if JSON has more values and keys."""
-    if _marks(text, 0, len(text)) > most:  # marks inside of texts too: only then is it worth to look closer
-        _count(text, most)
+    if _marks(text, 0, len(text)) > limit:  # marks inside of texts too: only then is it worth to look closer
+        _count(text, limit)
 
 
 def _marks(text: str, start: int, end: int) -> int:
     return sum(text.count(mark, start, end) for mark in _MARKS)
 
 
-def _count(text: str, most: int) -> None:
+def _count(text: str, limit: int) -> None:
     """Raise `TooManyValues` if there are more; what stands inside of texts is not counted."""
     values = position = 0
     while position < len(text):
         start = text.find('"', position)
         values += _marks(text, position, len(text) if start < 0 else start)
-        if values > most:
-            raise TooManyValues(f"it has more than {most} values")
+        if values > limit:
+            raise TooManyValues(f"it has more than {limit} values")
         if start < 0:
             return
-        found = _TEXT.match(text, start)
-        position = found.end() if found else len(text)
+        text_match = _TEXT.match(text, start)
+        position = text_match.end() if text_match else len(text)
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

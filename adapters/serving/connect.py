@@ -217,10 +217,10 @@ class RemoteEnv(gym.Env[Any, str]):
         raise AssertionError("there is a server")
 
     def _patiently(self, begin: Callable[[], T]) -> T:
-        """What this comes to, once a server is there."""
+        """The result of ``begin``, tried again until a server is there or the patience is over."""
         while True:
             try:
-                found = begin()
+                result = begin()
             except (ConnectionError, RemoteError) as error:
                 if isinstance(error, RemoteError) and (self._session or error.code not in HAS_NO_PLACE):
                     raise  # the environment's own failure
@@ -231,7 +231,7 @@ class RemoteEnv(gym.Env[Any, str]):
                 time.sleep(OUTAGE_PAUSE)
             else:
                 self._outage.since = None
-                return found
+                return result
 
     def _reset_session(self, **fields: Any) -> dict[str, Any]:
         """Reset the session; where it is gone, a new one."""
@@ -299,7 +299,7 @@ class RemoteEnv(gym.Env[Any, str]):
             (result,) = self._connection.ask(op, [{"session": self._session, **fields}])
         except (TimeoutError, ConnectionError, PermissionError, RemoteError) as error:
             if not isinstance(error, RemoteError) or error.code in ("full", "not_found"):  # on the way in again
-                self._session = None  # what became of it is not known: the next reset begins another
+                self._session = None  # its state is unknown: the next reset begins another
             raise
         if "error" not in result:
             return result
@@ -309,5 +309,5 @@ class RemoteEnv(gym.Env[Any, str]):
 
 
 connect = RemoteEnv
-# For whoever takes an id: gym.make("rlvr.adapters.serving.connect:rlvr-served/Environment-v0", url=…, env=…).
+# For code that takes an id: gym.make("rlvr.adapters.serving.connect:rlvr-served/Environment-v0", url=…, env=…).
 gym.register("rlvr-served/Environment-v0", f"{__name__}:RemoteEnv", disable_env_checker=True, order_enforce=False)

@@ -135,13 +135,13 @@ class WireConnection:
             raise ValueError(f"url must be an http, https, ws or wss address, got {url!r}")
         if not 0 <= (parts.port or 0) < 1 << 16 or not url.isascii() or not url.isprintable() or " " in url:
             raise ValueError(f"url must be an address of printable ASCII, got {url!r}")
-        url, shown, named = _parts_of(url)
-        if env and named and env != named:
-            raise ValueError(f"the address names {named!r:.100}, and env= another: give one of them")
-        env = env or named
-        if token and shown and token != shown:
+        url, url_token, url_env = _parts_of(url)
+        if env and url_env and env != url_env:
+            raise ValueError(f"the address names {url_env!r:.100}, and env= another: give one of them")
+        env = env or url_env
+        if token and url_token and token != url_token:
             raise ValueError("the address has one token, and token= is another: give one of them")
-        token = token or shown
+        token = token or url_token
         if token and not (token.isascii() and token.isprintable() and " " not in token):
             raise ValueError("a token has printable ASCII characters alone, without spaces")
         self.url = url
@@ -170,11 +170,11 @@ class WireConnection:
         return self._timeout or (None if limit is None else limit + SLACK_SECONDS)
 
     def open(self, count: int) -> list[str]:
-        """The names of so many new sessions; raises as `ask`, but a server that was restarted is as good as before."""
+        """Open ``count`` sessions, and return their names; raises as `ask`, but not for a server that was restarted."""
         return self._ask("open", [], count, self.timeout)
 
     def ask(self, op: str, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """What became of each item: its fields, with values unpacked, or an ``error``.
+        """The result of each item: its fields, with values unpacked, or an ``error``.
 
         Raises:
             ValueError, ResetNeeded, TimeoutError, PermissionError, RemoteError: the server refused all of it.
@@ -243,7 +243,7 @@ class WireConnection:
         ]
 
     def _holds_images(self, op: str, count: int) -> bool:
-        """Whether the images of so many observations may stand in one answer."""
+        """Whether one answer may hold the images of ``count`` observations."""
         image = self.greeting.image
         return image is None or op not in ("reset", "step") or count * image[0] * image[1] <= MAX_PIXELS or count == 1
 
@@ -265,17 +265,17 @@ class WireConnection:
                     raise ConnectionError(f"the connection to {self.url} was lost twice: {error}") from error
         raise AssertionError("unreachable")
 
-    def _received(self, link: ClientConnection, asked: str, limit: float | None) -> dict[str, Any]:
+    def _received(self, link: ClientConnection, request_id: str, limit: float | None) -> dict[str, Any]:
         until = None if limit is None else time.monotonic() + limit
         for _ in range(MAX_PASSED_OVER):
-            left = None if until is None else until - time.monotonic()
-            if left is not None and left <= 0:
+            seconds_left = None if until is None else until - time.monotonic()
+            if seconds_left is not None and seconds_left <= 0:
                 raise TimeoutError
-            message = _message(link.recv(left))
+            message = _message(link.recv(seconds_left))
             name = message.get("id")
-            if name == asked or (name is None and "error" in message):
+            if name == request_id or (name is None and "error" in message):
                 return message
-            if not self._was_asked(name, _number_of(asked)):
+            if not self._was_asked(name, _number_of(request_id)):
                 raise WrongMessage(f"an answer to {name!r:.60}, which was not asked")
         raise WrongMessage(f"{MAX_PASSED_OVER} answers to earlier requests")
 
@@ -345,10 +345,10 @@ class WireConnection:
             status, body = refused.response.status_code, refused.response.body or b""
         except Exception as error:
             raise ConnectionError(f"there is no server at {self.url}: {error}") from error
-        found = None
+        refusal = None
         with suppress(WrongMessage, ValueError):
-            found = error_in(_message(bytes(body)))
-        raise ConnectionError(f"{self.url} answered {status}: {body[:200]!r}") if found is None else error_of(found)
+            refusal = error_in(_message(bytes(body)))
+        raise ConnectionError(f"{self.url} answered {status}: {body[:200]!r}") if refusal is None else error_of(refusal)
 
     def _check_files(self) -> None:
         """Raise ConnectionError where this process may open no more files: the library would fail in a thread."""

@@ -84,7 +84,7 @@ class _Job:
 class GenerateServer:
     """Serves one model; requests that wait are sampled together.
 
-    The same seed in ``sampling_params`` and the same prompt give the same tokens whatever else is asked meanwhile.
+    The same seed in ``sampling_params`` and the same prompt give the same tokens, whatever other requests there are.
 
     Attributes:
         url: of the server, without ``/v1``.
@@ -96,7 +96,7 @@ class GenerateServer:
         end_ids: tokens that end a reply, unless the request says ``ignore_eos``.
         max_length: the longest sequence, prompt and reply; None for what the model's configuration names.
         name: of the model, as ``/v1/models`` lists it; requests for another are refused.
-        rows: at most so many sequences are sampled at once.
+        rows: how many sequences are sampled at once, at most.
         seed: of requests that name none.
         api_key: asked for in every request but ``GET /health``; by default a new secret one. None asks for none, and
             lets every user of the machine sample.
@@ -200,13 +200,13 @@ class GenerateServer:
         Raises:
             HttpError: the prompt is too long, sampling failed, or the server was closed.
         """
-        room = self.max_length - len(prompt)
-        if room < 1:
+        tokens_left = self.max_length - len(prompt)
+        if tokens_left < 1:
             text = f"the maximum context length is {self.max_length} tokens, and the prompt has {len(prompt)}"
             raise HttpError(400, text)
         number = next(self._numbers)
         ends = settings.stops | (frozenset() if settings.ignore_eos else self.end_ids)
-        limit = min(settings.max_tokens, room)
+        limit = min(settings.max_tokens, tokens_left)
         drawn = (self.seed, f"request {number}") if settings.seed is None else (settings.seed, "")
         jobs = [
             _Job(prompt, limit, f"{drawn[1]}/{i}", drawn[0], ends, settings.sampling, Future())
@@ -250,7 +250,7 @@ class GenerateServer:
                 version = self.version
                 prompts, limits = [job.prompt for job in jobs], [job.limit for job in jobs]
                 replies = sample(self.model, prompts, limits, noise, ends, sampling)
-        except Exception as error:  # each request hears of it; the server goes on
+        except Exception as error:  # answers each request of the batch; the server goes on
             log.exception("sampling failed")
             reason = without_paths(f"sampling failed: {type(error).__name__}: {error}")
             for job in jobs:
@@ -381,16 +381,16 @@ def _digest(conversation: Conversation, count: int) -> bytes:
     return blake2b(json.dumps([conversation.tools, turns]).encode(), digest_size=16).digest()
 
 
-def _messages(given: Any) -> list[Message]:
+def _messages(values: Any) -> list[Message]:
     """The messages of a request: parts of text joined, calls as text, before which the content stands.
 
     Raises:
         HttpError: they are none, or show images.
     """
-    if not isinstance(given, list) or not given or not all(isinstance(message, dict) for message in given):
+    if not isinstance(values, list) or not values or not all(isinstance(message, dict) for message in values):
         raise HttpError(400, "messages must be a list of objects that is not empty")
     messages: list[Message] = []
-    for message in given:
+    for message in values:
         role, content = message.get("role"), message.get("content")
         role = {"developer": "system", "function": "tool"}.get(str(role), role)
         if role not in ("system", "user", "assistant", "tool"):
@@ -409,14 +409,14 @@ def _messages(given: Any) -> list[Message]:
 def _written(call: Any) -> str:
     """A call as the text of Hermes' form."""
     try:
-        given = call["function"].get("arguments") or "{}"
-        arguments = json.loads(given) if isinstance(given, str) else given
+        written = call["function"].get("arguments") or "{}"
+        arguments = json.loads(written) if isinstance(written, str) else written
         return write_call(Call(str(call["function"]["name"]), dict(arguments)), "hermes")
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         raise HttpError(400, "a tool call must have a function with a name and arguments that are an object") from None
 
 
-def _sampling_params(body: Mapping[str, Any], room: int) -> dict[str, Any]:
+def _sampling_params(body: Mapping[str, Any], tokens_left: int) -> dict[str, Any]:
     """The settings of a chat's request by the names of ``sampling_params``; what may be passed over is left out."""
     if body.get("stream"):
         raise HttpError(400, "stream is not supported: an answer comes whole; leave stream out")
@@ -425,7 +425,7 @@ def _sampling_params(body: Mapping[str, Any], room: int) -> dict[str, Any]:
         neutral = name in CHAT_NEUTRAL and value == CHAT_NEUTRAL[name]
         if not neutral and value is not None and name not in CHAT | CHAT_WITHOUT_EFFECT:
             params[name] = value
-    limits = (body.get("max_completion_tokens"), body.get("max_tokens"), max(1, room))
+    limits = (body.get("max_completion_tokens"), body.get("max_tokens"), max(1, tokens_left))
     params["max_tokens"] = next(limit for limit in limits if limit is not None)
     return params | ({"logprobs": 1} if body.get("logprobs") else {})
 
@@ -447,41 +447,41 @@ class _Settings:
     logprobs: bool
 
 
-def _settings(given: Any, vocabulary: int) -> _Settings:
+def _settings(params: Any, vocabulary: int) -> _Settings:
     """Read ``sampling_params``.
 
     Raises:
         HttpError: a setting that is unknown, not supported, or out of range.
     """
-    if not isinstance(given, Mapping):
+    if not isinstance(params, Mapping):
         raise HttpError(400, "sampling_params must be an object")
-    for name, value in given.items():
+    for name, value in params.items():
         neutral = value is None or (name in NEUTRAL and value == NEUTRAL[name]) or value in ([], {}, "")
         if name not in KNOWN and name not in WITHOUT_EFFECT and not neutral:
             raise HttpError(400, f"{name}={value!r:.60} is not supported; this sampler has {', '.join(sorted(KNOWN))}")
-    temperature, top_k = _number(given, "temperature", 1.0), _whole(given, "top_k", 0)
+    temperature, top_k = _number(params, "temperature", 1.0), _whole(params, "top_k", 0)
     greedy = temperature == 0
     try:
         sampling = Sampling(
             temperature=1.0 if greedy else temperature,
-            top_p=_number(given, "top_p", 1.0),
+            top_p=_number(params, "top_p", 1.0),
             top_k=None if top_k in (0, -1) else top_k,
             greedy=greedy,
         )
     except ValueError as error:
         raise HttpError(400, str(error)) from error
-    max_tokens, n = _whole(given, "max_tokens", DEFAULT_TOKENS), _whole(given, "n", 1)
+    max_tokens, n = _whole(params, "max_tokens", DEFAULT_TOKENS), _whole(params, "n", 1)
     if max_tokens < 1 or not 1 <= n <= MOST_CHOICES:
         raise HttpError(400, f"max_tokens={max_tokens} must be at least 1, and n={n} from 1 to {MOST_CHOICES}")
-    if (logprobs := _whole(given, "logprobs", -1)) > 1:
+    if (logprobs := _whole(params, "logprobs", -1)) > 1:
         raise HttpError(400, f"logprobs={logprobs}: only the sampled token's is kept, ask for 0 or 1")
-    stops = frozenset(_tokens(given.get("stop_token_ids") or [], vocabulary, empty=True))
-    seed = None if given.get("seed") is None else _whole(given, "seed", 0)
-    return _Settings(max_tokens, sampling, seed, n, stops, bool(given.get("ignore_eos")), logprobs >= 0)
+    stops = frozenset(_tokens(params.get("stop_token_ids") or [], vocabulary, empty=True))
+    seed = None if params.get("seed") is None else _whole(params, "seed", 0)
+    return _Settings(max_tokens, sampling, seed, n, stops, bool(params.get("ignore_eos")), logprobs >= 0)
 
 
-def _number(given: Mapping[str, Any], name: str, default: float) -> float:
-    value = given.get(name)
+def _number(params: Mapping[str, Any], name: str, default: float) -> float:
+    value = params.get(name)
     if value is None:
         return default
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
@@ -489,20 +489,20 @@ def _number(given: Mapping[str, Any], name: str, default: float) -> float:
     return float(value)
 
 
-def _whole(given: Mapping[str, Any], name: str, default: int) -> int:
-    number = _number(given, name, default)
+def _whole(params: Mapping[str, Any], name: str, default: int) -> int:
+    number = _number(params, name, default)
     if number != int(number):
         raise HttpError(400, f"{name} must be a whole number, got {number}")
     return int(number)
 
 
-def _tokens(given: Any, vocabulary: int, *, empty: bool = False) -> list[int]:
-    if not isinstance(given, list) or (not given and not empty):
+def _tokens(ids: Any, vocabulary: int, *, empty: bool = False) -> list[int]:
+    if not isinstance(ids, list) or (not ids and not empty):
         raise HttpError(400, "token ids must be a list that is not empty")
-    for token in given:
+    for token in ids:
         if type(token) is not int or not 0 <= token < vocabulary:
             raise HttpError(400, f"token ids are whole numbers from 0 to {vocabulary - 1}, got {token!r:.60}")
-    return given
+    return ids
 
 
 def _choice(index: int, ids: list[int], logprobs: list[float], ends: frozenset[int], shown: bool) -> dict[str, Any]:

@@ -1,5 +1,5 @@
-"""Who may talk to a server of ours, how much of it, and what it may say about the machine it runs on. No server starts
-in here.
+"""Rules of our servers: who may send requests, how often, and what answers may tell of the machine. No server starts in
+here.
 
 A web page can have its reader's browser send requests to a server on the reader's machine. The browser names the page
 in ``Origin``, and in ``Host`` the name that the page was loaded from: with DNS rebinding, a name of the attacker's that
@@ -26,7 +26,8 @@ _QUOTED = re.compile(r"""(?P<quote>['"])(?:file://)?(?:/|[A-Za-z]:[\\/]|\\\\)[^'
 _BARE = re.compile(r"""(?<![\w/:.\\])(?:file://)?(?:/|[A-Za-z]:[\\/]|\\\\)[\w.+@~%=-][^\s'"<>|:;,()\[\]{}]*""")
 HIDDEN = "<path>"
 POLICY_VIOLATION = 1008  # why a WebSocket was closed (RFC 6455)
-AsgiMessage = MutableMapping[str, Any]  # ASGI's
+AsgiMessage = MutableMapping[str, Any]
+Send = Callable[[AsgiMessage], Awaitable[None]]
 LOGGED_AT_ONCE, LOGGED_A_SECOND = 10, 0.1  # records of one line of code
 MAX_LOGGED = 2_000  # characters of a record's message, and of its traceback
 
@@ -117,28 +118,22 @@ def wrong_host(headers: Mapping[str, str], address: str, names: Collection[str] 
         headers: of the request, names in lower case.
         address: where the connection arrived, an IP address. At one that only this machine can reach, ``Host`` must
             name such an address too.
-        names: others that the server goes by. With any, they are asked for wherever the connection arrived.
+        names: further names of the server. With any, every connection must use one of them.
     """
     local = is_loopback(address)
     if not local and not names:
         return ""
-    name = _without_port(headers.get("host", "")).lower()
-    if name in {known.lower() for known in names} or (local and is_loopback(name)):
+    host = headers.get("host", "").lower()
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]  # without a port
+    if name in {server_name.lower() for server_name in names} or (local and is_loopback(name)):
         return ""
     return f"the Host {name!r:.100} is no name of this server"
 
 
-def _without_port(host: str) -> str:
-    """``[::1]:80`` is ``::1``, and ``a:80`` is ``a``."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0]
-
-
 def bears_key(headers: Mapping[str, str], key: str) -> bool:
     """Whether a request has ``Authorization: Bearer <key>``; the time it takes does not depend on what is wrong."""
-    scheme, _, given = headers.get("authorization", "").partition(" ")
-    same = hmac.compare_digest(given.strip().encode("utf-8", "surrogateescape"), key.encode())
+    scheme, _, key_given = headers.get("authorization", "").partition(" ")
+    same = hmac.compare_digest(key_given.strip().encode("utf-8", "surrogateescape"), key.encode())
     return same and scheme.lower() == "bearer"
 
 
@@ -160,39 +155,46 @@ class GuardedApp:
         self,
         scope: AsgiMessage,
         receive: Callable[[], Awaitable[AsgiMessage]],
-        send: Callable[[AsgiMessage], Awaitable[None]],
+        send: Send,
     ) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
-        headers: dict[str, str] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
+        headers = headers_of(scope)
         address = (scope.get("server") or ("", None))[0]
         wrong = wrong_origin(headers) or wrong_host(headers, address, self.hosts)
         if not wrong:
             await self.app(scope, receive, send)
             return
-        websocket = scope["type"] == "websocket"
-        if websocket and "websocket.http.response" not in (scope.get("extensions") or {}):
+        is_socket = scope["type"] == "websocket"
+        if is_socket and "websocket.http.response" not in (scope.get("extensions") or {}):
             await send({"type": "websocket.close", "code": POLICY_VIOLATION, "reason": ""})
             return
-        prefix, body = "websocket.http" if websocket else "http", json.dumps({"detail": wrong}).encode()
-        fields = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-        await send({"type": f"{prefix}.response.start", "status": 403, "headers": fields})
-        await send({"type": f"{prefix}.response.body", "body": body})
+        await send_json(send, 403, {"detail": wrong}, "websocket.http" if is_socket else "http")
+
+
+async def send_json(send: Send, status: int, value: Any, protocol: str = "http") -> None:
+    """Answer a request of ASGI with JSON."""
+    body = json.dumps(value).encode()
+    fields = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": f"{protocol}.response.start", "status": status, "headers": fields})
+    await send({"type": f"{protocol}.response.body", "body": body})
+
+
+def headers_of(scope: AsgiMessage) -> dict[str, str]:
+    """The headers of a request of ASGI, names in lower case; of a name that comes twice the first."""
+    headers: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
+    return headers
 
 
 def without_paths(message: str) -> str:
     """An error's message for others: paths of this machine are left out, control characters are shown as escapes."""
-    for root in _roots():
+    folders = {os.getcwd(), os.path.expanduser("~"), tempfile.gettempdir(), sys.prefix, os.path.dirname(__file__)}
+    # Their names may have spaces, which the patterns take for the end of a path.
+    for root in sorted((folder for folder in folders if len(folder) > 2), key=len, reverse=True):
         message = re.sub("(?:file://)?" + re.escape(root) + r"""[^\s'"<>|:;,()\[\]{}]*""", HIDDEN, message)
     message = _QUOTED.sub(rf"\g<quote>{HIDDEN}\g<quote>", message)
     message = _BARE.sub(HIDDEN, message)
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in message)
-
-
-def _roots() -> list[str]:
-    """Folders whose names may have spaces, which the patterns take for the end of a path; the longest first."""
-    roots = {os.getcwd(), os.path.expanduser("~"), tempfile.gettempdir(), sys.prefix, os.path.dirname(__file__)}
-    return sorted((root for root in roots if len(root) > 2), key=len, reverse=True)

@@ -48,7 +48,7 @@ class Client:
         self._refused += 1
 
     async def turn(self) -> None:
-        """Let others go first; whoever had many messages refused waits longer."""
+        """Let other connections go first; one that had many messages refused waits longer."""
         await asyncio.sleep(0)
         while self._refused:
             if self._allowance.take():
@@ -122,7 +122,7 @@ class Patience:
 
 
 def _http_protocol(most_waiting: int) -> type[asyncio.Protocol]:
-    """HTTP that gives up whoever asks for nothing, the oldest first where they are too many."""
+    """HTTP that closes connections without a request, the oldest first where they are too many."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     waiting: dict[PatientHTTP, None] = {}  # the oldest first

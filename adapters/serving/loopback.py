@@ -104,7 +104,7 @@ class LoopbackServer:
             self._admit(request)
 
     def close(self, grace: float = 5.0) -> None:
-        """Stop listening, cut the connections, and wait for their threads for so many seconds at most."""
+        """Stop listening, cut the connections, and wait for their threads, ``grace`` seconds at most."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(grace)

@@ -1,7 +1,7 @@
 """PolicyEndpoint: an OpenAI-compatible endpoint whose answers come from ``env.step``.
 
 A harness that owns its loop (an agent program, somebody's evaluation, another suite's rollout) asks a model for its
-next words and waits. Here the model is whoever plays the Gymnasium environment `HarnessEnv`: the request becomes the
+next words and waits. Here the model is the player of the Gymnasium environment `HarnessEnv`: the request becomes the
 observation, the action becomes the reply, and what the harness returns in the end becomes the reward. ::
 
     def harness(connection):                     # runs in a thread of its own
@@ -113,7 +113,7 @@ class EndpointSession:
         self._lock = threading.Lock()
 
     def ask(self, body: Mapping[str, Any], again: bool) -> tuple[ChatRequest, str]:
-        """The request and its reply; a client that asks ``again`` hears what the first time would have told it."""
+        """The request and its reply; a client that asks ``again`` gets the answer of the first time."""
         key = json.dumps(body, sort_keys=True)
         with self._lock:
             if self.closed:
@@ -403,9 +403,9 @@ class HarnessEnv(gym.Env[str, str]):
             system, examples, text = split_opening([(each["role"], each["content"]) for each in request.messages])
             facts = {"system": system, "examples": examples}
             return text, info | {"role": "user"} | {name: value for name, value in facts.items() if value}
-        known = len(self._known)
-        news = [message for message in request.messages[known:] if message["role"] != "system"]
-        repeated = _same(request.messages[:known], self._known) is False
+        old_count = len(self._known)
+        news = [message for message in request.messages[old_count:] if message["role"] != "system"]
+        repeated = _same(request.messages[:old_count], self._known) is False
         if repeated or any(message["role"] == "assistant" for message in news):
             whole = [m for m in request.messages if m["role"] != "system" or repeated]
             return "\n\n".join(under_role(m["role"], m["content"]) for m in whole), info | {"role": "user"}

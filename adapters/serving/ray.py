@@ -46,7 +46,7 @@ def actors(**options: Any) -> Callable[[list[EnvSlot], int, float | None], Actor
 
     Raises:
         ImportError: Ray is missing, or older than what was tested.
-        ValueError: ``max_restarts``: a restarted actor has lost its environments, and would not say so.
+        ValueError: ``max_restarts``: a restarted actor has lost its environments without notice.
     """
     require(*TESTED)
     if options.get("max_restarts"):
@@ -96,8 +96,8 @@ class _Actor:
     Attributes:
         start: the reference that is ready when the actor is; None once it was.
         jobs: the commands that it has not answered.
-        call: the reference to its answer; None when it is asked for nothing.
-        clock: when it was asked.
+        call: the reference to its answer; None when no call is under way.
+        clock: when the call was sent.
     """
 
     handle: Any

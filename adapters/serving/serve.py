@@ -78,7 +78,7 @@ class ServerApp:
         sessions: what is served: one table, or several by the ids of their environments.
         token: what every request must bear, or "" for none.
         max_connections: WebSockets at once.
-        hosts: names that the server goes by, beside those of the loopback.
+        hosts: names of the server in ``Host``, beside those of the loopback.
 
     Attributes:
         tables: what is served, by the ids of the environments.
@@ -190,7 +190,7 @@ class ServerApp:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def drain(self, seconds: float) -> None:
-        """Begin nothing new, and wait until no episode is under way, for so many seconds at most."""
+        """Begin nothing new, and wait until no episode is under way, ``seconds`` at most."""
         self.draining = True
         for table in self.tables.values():
             table.draining = True
@@ -258,7 +258,7 @@ class ServerApp:
         def finish(task: asyncio.Task[None]) -> None:
             answering.discard(task)
             if not task.cancelled() and task.exception() is not None and reading is not None:
-                reading.cancel()  # whoever takes no answers is not listened to
+                reading.cancel()  # a client that takes no answers is cut off
 
         try:
             await socket.accept()
@@ -524,17 +524,19 @@ class EnvServer(WebServer):
         return SessionTable(env_id, settings, **others)
 
     def _application(self, hosts: Collection[str]) -> Starlette:
-        most = 2 * sum(table.limit for table in self.tables.values()) + 16
-        self._app = ServerApp(self.tables, self.token, most, hosts)
+        max_connections = 2 * sum(table.limit for table in self.tables.values()) + 16
+        self._app = ServerApp(self.tables, self.token, max_connections, hosts)
         return application(self._app)
 
     def _most_waiting(self) -> int:
         """How many connections may be open that have not said what they ask for, beside those that have."""
-        most = 0 if self._app is None else self._app.max_connections
-        files = allowed_files(most + max(most, WAITING) + OTHER_FILES)
-        if files < most + OTHER_FILES:
-            log.warning("%d files may be open, for up to %d connections: raise the limit (ulimit -n)", files, most)
-        return min(max(most, WAITING), max(LEAST_WAITING, files - most - OTHER_FILES))
+        connections = 0 if self._app is None else self._app.max_connections
+        files = allowed_files(connections + max(connections, WAITING) + OTHER_FILES)
+        if files < connections + OTHER_FILES:
+            log.warning(
+                "%d files may be open, for up to %d connections: raise the limit (ulimit -n)", files, connections
+            )
+        return min(max(connections, WAITING), max(LEAST_WAITING, files - connections - OTHER_FILES))
 
     def drain(self) -> None:
         """Begin nothing new, and end when no episode is under way, or the time for that is up; returns at once."""

@@ -1,4 +1,4 @@
-"""Sessions: one environment for each client that asks, and the order of what is asked of it. No network in here.
+"""Sessions: one environment for each, and the order of its requests. No network in here.
 
 An environment is stepped by the back ends of `rlvr.envs.vector`, in threads or processes, so that one that is stuck
 keeps its own thread or process busy and nobody else. All methods of `SessionTable` belong to the event loop's thread.
@@ -36,11 +36,11 @@ from rlvr.envs.vector.processes import Processes
 from rlvr.envs.vector.threads import Threads
 
 REMEMBERED = 1024  # requests of a session, of a client that does not number them
-GONE_SECONDS = 5.0  # after which a vanished client's sessions yield to another's, who asks for them
+GONE_SECONDS = 5.0  # after which a vanished client's sessions are given to another client
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,23}")  # of a server
 YIELD_SECONDS = 15.0  # that `open` waits at most for them
 log = limited_log("rlvr.serve")
-Answer = asyncio.Future[Result]  # what becomes of an item
+Answer = asyncio.Future[Result]  # to an item of a request
 
 
 @dataclass(slots=True, eq=False)
@@ -53,7 +53,7 @@ class _Session:
         used: when it was named last, or when its last owner went away.
         vanished: whether the last of its owners went away without closing it.
         opened: the client and the id of the request that opened it.
-        request, answer: the id of the last request that named it, and what became of that. A request that is sent
+        request, answer: the id of the last request that named it, and its answer. A request that is sent
             again, because the connection broke, gets the same answer. The next request acknowledges the answer: from
             then on the earlier one is refused, however late it comes, and is not carried out twice.
         number: of the last request that bore one.
@@ -93,7 +93,7 @@ class _Session:
         return False
 
     def _is_part(self, request: WireRequest) -> bool:
-        """Whether it is asked for again because the answer to the whole, or to a larger part, was too large."""
+        """Whether it repeats a part of the last request, whose whole answer was too large."""
         same = request.number is not None and request.number == self.number
         return same and self.request.partition("#")[0] == request.id.partition("#")[0]
 
@@ -242,7 +242,7 @@ class SessionTable:
         Sessions of clients that vanished yield to those who ask, once they were gone for some seconds.
 
         Raises:
-            ProtocolError: there are not so many left.
+            ProtocolError: fewer are free.
         """
         opened = (request.client, request.id) if request.client else ("", "")
         if again := [key for key, session in self._sessions.items() if request.client and session.opened == opened]:
@@ -263,10 +263,12 @@ class SessionTable:
         return keys
 
     async def _room(self, count: int) -> None:
-        """Wait until so many sessions are free, if there will be so many."""
+        """Wait until ``count`` sessions are free; raise where they will not be."""
         until = time.monotonic() + YIELD_SECONDS
         while count > len(self._free):
-            gone = sorted((s.used, key) for key, s in self._sessions.items() if s.vanished and not self._is_busy(s))
+            gone = sorted(
+                (s.used, key) for key, s in self._sessions.items() if s.vanished and s.index not in self._under_way
+            )
             if count > len(self._free) + len(self._ending) + len(gone) or time.monotonic() > until:
                 free = f"{len(self._free)} of {self.limit} are free"
                 raise ProtocolError("full", f"{count} sessions were asked for, and {free}: try later")
@@ -275,16 +277,13 @@ class SessionTable:
                 self._end(key)
             await asyncio.sleep(0.02)
 
-    def _is_busy(self, session: _Session) -> bool:
-        return session.index in self._under_way
-
     def _use(self, session: _Session, owner: Hashable | None) -> None:
         session.used, session.vanished = self._clock(), False
         if owner is not None:
             session.owners.add(owner)
 
     async def play(self, request: WireRequest, owner: Hashable | None) -> list[Result]:
-        """What becomes of each item, in their order."""
+        """The answers to the items, in their order."""
         answers: list[Result | Answer] = []
         jobs: list[tuple[int, dict[str, Any]]] = []
         for item in request.items:
@@ -390,7 +389,7 @@ class SessionTable:
         index = self._sessions.pop(key).index
         self._by_index.pop(index, None)
         if index in self._under_way:
-            self._leaving.add(index)  # its environment is closed when it is done with what it is at
+            self._leaving.add(index)  # its environment is closed after the command under way
         else:
             self._leave(index)
 
@@ -453,14 +452,14 @@ def _result(answer: dict[str, Any]) -> Result:
     return ProtocolError("env_error", without_paths(described(error))).to_dict()
 
 
-def _rewards(env: gym.Env[Any, Any], given: Range | None) -> Range:
+def _rewards(env: gym.Env[Any, Any], reward_range: Range | None) -> Range:
     """The range of rewards: as given, or as the environment declares it."""
-    declared = given if given is not None else getattr(env.unwrapped, "reward_range", None)
+    declared = reward_range if reward_range is not None else getattr(env.unwrapped, "reward_range", None)
     if declared is None:
         return -MAX_REWARD, MAX_REWARD
     low, high = (float(bound) for bound in declared)
-    if given is not None and not -MAX_REWARD <= low <= high <= MAX_REWARD:
-        raise ValueError(f"reward_range must lie within {-MAX_REWARD:g} and {MAX_REWARD:g}, got {given}")
+    if reward_range is not None and not -MAX_REWARD <= low <= high <= MAX_REWARD:
+        raise ValueError(f"reward_range must lie within {-MAX_REWARD:g} and {MAX_REWARD:g}, got {reward_range}")
     return max(low, -MAX_REWARD), min(high, MAX_REWARD)
 
 
@@ -469,9 +468,9 @@ def _speaks(space: gym.Space[Any]) -> bool:
     if isinstance(space, gym.spaces.Dict):
         image = space.spaces.get("image")
         shape = image.shape if isinstance(image, gym.spaces.Box) and image.dtype == np.uint8 else None
-        known = shape is not None and len(shape) == 3 and shape[2] == 3 and set(space.spaces) == {"text", "image"}
-        known = known and shape is not None and shape[0] * shape[1] <= MAX_IMAGE_PIXELS
-        return known and _speaks(space["text"])
+        is_valid = shape is not None and len(shape) == 3 and shape[2] == 3 and set(space.spaces) == {"text", "image"}
+        is_valid = is_valid and shape is not None and shape[0] * shape[1] <= MAX_IMAGE_PIXELS
+        return is_valid and _speaks(space["text"])
     return isinstance(space, Text | gym.spaces.Text)
 
 

@@ -423,7 +423,7 @@ def _array(kind: Any, shape: Any, numbers: Any) -> Any:
     if not isinstance(shape, list) or len(shape) > 32 or not all(type(n) is int and 0 <= n < 1 << 40 for n in shape):
         raise ValueError("its shape is no list of sizes")
     if not isinstance(numbers, list) or math.prod(shape) != len(numbers):
-        raise ValueError(f"its shape is {shape!r:.60}, and it has not so many numbers")
+        raise ValueError(f"its shape is {shape!r:.60}, which its count of numbers does not fill")
     plain = [unpack(number) for number in numbers]
     if not all(isinstance(number, int | float) for number in plain):
         raise ValueError("it holds something other than numbers")

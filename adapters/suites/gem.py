@@ -68,7 +68,7 @@ class GemEnv(_Base):  # type: ignore[misc, unused-ignore]
         id: an id of ours, perhaps with the module that registers it before a colon.
         seed: of the first reset that is given none; ``gem.make_vec`` gives each environment another.
         use_system: put the system prompt before the first text; else it stands in ``info["env_instruction"]``.
-        on_invalid: what becomes of an episode with an invalid verdict: "flag" it in the info, or "raise".
+        on_invalid: what an episode with an invalid verdict does: "flag" it in the info, or "raise".
         settings: for ``gymnasium.make``: split, level, max_turns, …; JSON types alone.
 
     Raises:

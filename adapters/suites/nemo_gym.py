@@ -52,7 +52,7 @@ class RlvrServerConfig(BaseResourcesServerConfig):  # type: ignore[misc]
     """What the YAML may say beside NeMo Gym's own keys.
 
     Attributes:
-        modules: what a row's spec may import, since whoever reaches the server may send rows.
+        modules: modules that a row's spec may import: every client of the server may send rows.
         idle_seconds: an episode that nobody steps for so long is dropped; their agents say nothing when they give up.
         hosts: names that the server goes by in ``Host``, beside those of the loopback where a connection arrives there.
     """

@@ -33,7 +33,7 @@ MAX_SESSIONS = 64
 try:
     from openenv.core.env_server import Action, Environment, Observation, State, create_fastapi_app
     from openenv.core.env_server.types import EnvironmentMetadata
-except ImportError:  # `server_app` says so
+except ImportError:  # `server_app` raises it where it is used
     Action = Observation = State = object
     Environment = dict  # anything that takes brackets
 
@@ -156,7 +156,7 @@ class TextEnvironment(Environment[TextAction, TextObservation, State]):  # type:
         text = f"{self._served.env_id} of rlvr; an action is the assistant's text; {env_digest(self._env)}"
         return EnvironmentMetadata(name=self._served.env_id, description=text, version=__version__)
 
-    # OpenEnv's TaskProvider: it is asked on a new environment for each request
+    # OpenEnv's TaskProvider: called on a new environment for each request
 
     def list_splits(self) -> list[str]:
         """The names that ``split`` may take in `reset`."""
@@ -175,7 +175,7 @@ class TextEnvironment(Environment[TextAction, TextObservation, State]):  # type:
         return self._tasks if size is None else size
 
     def get_task(self, split: str, index: int) -> dict[str, Any]:
-        """What `reset` is asked for this task, as ``spec``, or as ``split`` and ``index`` where there are such options.
+        """The arguments of `reset` for a task: its ``spec``, or ``split`` and ``index`` where there are such options.
 
         An environment that is not built of a `Task` has no indices: there the index is the seed.
 
@@ -216,13 +216,13 @@ class TextEnvironment(Environment[TextAction, TextObservation, State]):  # type:
 def named_task(
     served: TaskSpec, seed: int | None, spec: str | Mapping[str, Any] | None, options: Mapping[str, Any]
 ) -> TaskSpec:
-    """The task that ``reset`` is asked for: of a seed and options, or of a row's spec.
+    """The task that ``reset`` names: by a seed and options, or by a row's spec.
 
     Raises:
         ValueError: the spec is of another environment than the one served, or stands beside a seed or options.
     """
     if spec is None:
-        if seed is None:  # a task that is named by its index must be the same for whoever asks
+        if seed is None:  # a task that is named by its index is the same for all clients
             seed = 0 if options.get("index") is not None else secrets.randbits(31)
         return replace(served, seed=seed, options=options)
     task = TaskSpec.parse(spec)

@@ -63,7 +63,7 @@ try:
         HarnessProcess,
     )
     from openenv.core.utils import run_async_safely
-except ImportError:  # `require` says so
+except ImportError:  # `require` raises it where it is used
     AgenticHarnessAdapter = HarnessEnvironment = ServedTool = object
 
 
@@ -88,8 +88,8 @@ class ToolEpisode:
         if self.session.done:
             verdict = self.session.verdict
             raise RuntimeError(verdict.reason if verdict else "the episode is over before it begins")
-        found = [tool.get("function", tool) for tool in self.session.info.get("tools") or ()]
-        self.tools = {tool["name"]: dict(tool) for tool in found}
+        schemas = [tool.get("function", tool) for tool in self.session.info.get("tools") or ()]
+        self.tools = {tool["name"]: dict(tool) for tool in schemas}
         if reserved := sorted(self.tools.keys() & RESERVED_TOOL_NAMES):
             raise RuntimeError(
                 f"OpenEnv keeps the tools' name {reserved[0]!r} for itself: this task is not played by it"
@@ -132,7 +132,7 @@ class ToolEpisode:
 
 
 def native_env(task: TaskSpec) -> gym.Env[str, str]:
-    """The environment of a task; one with tools leaves them to whoever asks, and not to its system prompt."""
+    """The environment of a task; its tools are left to the caller, not shown in the system prompt."""
     env = task.make()
     kwargs = with_native_tools(env, task.kwargs)
     if kwargs == dict(task.kwargs):
@@ -142,7 +142,7 @@ def native_env(task: TaskSpec) -> gym.Env[str, str]:
 
 
 class _EpisodeTool(ServedTool):  # type: ignore[misc]
-    """A tool of the environment, behind the MCP server that the program is told of."""
+    """A tool of the environment, behind the MCP server whose address the program gets."""
 
     play: Callable[[str, Mapping[str, Any]], str]
 
@@ -155,7 +155,7 @@ class _EpisodeTool(ServedTool):  # type: ignore[misc]
 
 @dataclass(frozen=True, slots=True)
 class TokenCapture:
-    """Where a program's model is asked, so that its tokens are kept: OpenEnv's capture server, before an engine.
+    """OpenEnv's capture server, which a program asks its model through and which keeps the tokens.
 
     Attributes:
         url: of the server, as the program reaches it.
@@ -180,11 +180,11 @@ class TokenCapture:
         Raises:
             RuntimeError: it is no capture server, or the engine gives no tokens.
         """
-        asked: dict[str, Any] = {"max_model_calls": self.max_model_calls, "purpose": "train"}
-        asked |= {"sampling": dict(self.sampling)} if self.sampling else {}
+        settings: dict[str, Any] = {"max_model_calls": self.max_model_calls, "purpose": "train"}
+        settings |= {"sampling": dict(self.sampling)} if self.sampling else {}
         if self.llm_url:
-            asked |= {"llm_url": self.llm_url, "model": self.model, "api_key": self.api_key or None}
-        return str(self._ask("POST", "/sessions", asked)["session_id"])
+            settings |= {"llm_url": self.llm_url, "model": self.model, "api_key": self.api_key or None}
+        return str(self._ask("POST", "/sessions", settings)["session_id"])
 
     def variables(self, session: str) -> dict[str, str]:
         """Environment variables of the program."""
@@ -197,10 +197,10 @@ class TokenCapture:
             ValueError: a call has none, or they do not fit one another.
         """
         try:
-            found = self._ask("GET", f"/sessions/{session}/trace_entries")
+            answer = self._ask("GET", f"/sessions/{session}/trace_entries")
         except RuntimeError as error:
             raise ValueError(str(error)) from error
-        return list(found["entries"])
+        return list(answer["entries"])
 
     def end(self, session: str) -> None:
         """Let the server forget a session; a server that is gone has."""
@@ -213,8 +213,8 @@ class TokenCapture:
         request = urllib.request.Request(self.url + path, data, headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=CAPTURE_SECONDS) as response:
-                found: dict[str, Any] = json.loads(response.read())
-                return found
+                answer: dict[str, Any] = json.loads(response.read())
+                return answer
         except urllib.error.HTTPError as error:
             reason = error.read().decode("utf-8", "replace")[:500]
             raise RuntimeError(f"the capture server answers {method} {path} with {error.code}: {reason}") from error
@@ -226,7 +226,7 @@ class TokenCapture:
 
 
 class ProgramAdapter(AgenticHarnessAdapter):  # type: ignore[misc]
-    """A program that is told what the environment says by a line of JSON, and answers with lines of its own.
+    """A program that reads the environment's messages as lines of JSON, and writes lines of its own.
 
     It reads ``{"type": "message", "content": "…"}`` and may write events of OpenEnv (``{"type": "tool_call", "data":
     {…}}``); ``{"type": "turn_complete", "data": {"response": "…"}}`` ends its turn, with ``"done": true`` if it has no
@@ -305,13 +305,13 @@ class HarnessObservation(TextObservation):
 class EpisodeHarness(HarnessEnvironment):  # type: ignore[misc]
     """One session: an environment, the program that plays it, and the episode under way.
 
-    ``reset`` starts the program. A step is one turn of it: it is told the ``message``, or, where that is empty, what
+    ``reset`` starts the program. A step is one turn of it: it reads the ``message``, or, where that is empty, what
     the environment said last; it calls tools as it likes, and its answer is the action. The reward is that of the turn.
 
     Args:
         served: names the environment; its seed and options are not looked at.
         adapter: makes what runs the program, anew for each session.
-        capture: where the program's model is asked.
+        capture: the server that the program asks its model through.
         use_system: whether its first message begins with the environment's system prompt.
         reward_at_end: as in `TextEnvironment`.
     """
@@ -355,9 +355,9 @@ class EpisodeHarness(HarnessEnvironment):  # type: ignore[misc]
         self.episode, self._fault, self._episode_id, self._over = None, None, episode_id, True
         task = named_task(self._served, seed, spec, options)
         self._env = self._env or await asyncio.to_thread(native_env, task)
-        made = partial(ToolEpisode, task, use_system=self._use_system, env=self._env)
+        make_episode = partial(ToolEpisode, task, use_system=self._use_system, env=self._env)
         try:
-            episode = await asyncio.to_thread(made)
+            episode = await asyncio.to_thread(make_episode)
         except RuntimeError:
             self._close_env()
             raise
@@ -407,26 +407,26 @@ class EpisodeHarness(HarnessEnvironment):  # type: ignore[misc]
         facts["response"] = turn.metadata.get("response", "")
         if not session.done:
             await asyncio.to_thread(episode.say, facts["response"])
-        found = standing(session, before, episode.pending, self._reward_at_end)
+        fields = standing(session, before, episode.pending, self._reward_at_end)
         if turn.done and not session.done:
-            found |= {"done": True, "truncated": True, "text": "the program ended before the task did"}
-            found["reward"] = session.reward if self._reward_at_end else found["reward"]
-        self._over = found["done"]
+            fields |= {"done": True, "truncated": True, "text": "the program ended before the task did"}
+            fields["reward"] = session.reward if self._reward_at_end else fields["reward"]
+        self._over = fields["done"]
         if self._over:
             await self.adapter.stop()
         if not session.valid:
             self._close_env()  # it may be broken
-        return HarnessObservation(**found, **facts)
+        return HarnessObservation(**fields, **facts)
 
     async def _failed(self, session: EpisodeSession, kind: Any, problem: str, facts: dict[str, Any]) -> Any:
-        """A program that crashed or came to no end: nothing that its policy is to blame for."""
+        """The end of an episode whose program crashed or hung, which is no fault of its policy."""
         late = kind == "turn_timeout"
         self._fault = Verdict(0.0, "timeout", reason=problem) if late else env_error(problem)
         self._over = True
-        found = standing(session, 0.0, None, self._reward_at_end)
-        found |= {"done": True, "truncated": True, "reward": None, "valid": False, "text": self._fault.reason}
-        found |= {"verdict": self._fault.to_dict(), "episode_return": 0.0}
-        return HarnessObservation(**found, **facts)
+        fields = standing(session, 0.0, None, self._reward_at_end)
+        fields |= {"done": True, "truncated": True, "reward": None, "valid": False, "text": self._fault.reason}
+        fields |= {"verdict": self._fault.to_dict(), "episode_return": 0.0}
+        return HarnessObservation(**fields, **facts)
 
     def step(self, action: Any, timeout_s: float | None = None, **options: Any) -> Any:
         """`step_async` for callers without an event loop."""
@@ -481,8 +481,13 @@ def harness_app(
     if max_sessions < 1:
         raise ValueError(f"max_sessions must be at least 1, got {max_sessions}")
     served = named_env(env_id, kwargs)
-    made = partial(EpisodeHarness, served, adapter, capture=capture, use_system=use_system, reward_at_end=reward_at_end)
-    name = served.env_id.rpartition("/")[2]
-    app = create_fastapi_app(made, HarnessAction, HarnessObservation, max_concurrent_envs=max_sessions, env_name=name)
+    options: dict[str, Any] = {"capture": capture, "use_system": use_system, "reward_at_end": reward_at_end}
+    app = create_fastapi_app(
+        partial(EpisodeHarness, served, adapter, **options),
+        HarnessAction,
+        HarnessObservation,
+        max_concurrent_envs=max_sessions,
+        env_name=served.env_id.rpartition("/")[2],
+    )
     app.add_middleware(GuardedApp, hosts=hosts)
     return app

@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from rlvr.adapters.spec import TaskSpec
@@ -35,7 +34,7 @@ try:
         TrainingTrace,
         VerifyResult,
     )
-except ImportError:  # `require` says so
+except ImportError:  # `require` raises it where it is used
     ResourceSession = object
     ResourceSessionFactory = dict  # anything that takes brackets
 
@@ -137,7 +136,7 @@ class AgentSession(_PlayedSession):
     Args:
         task: names the episode.
         adapter: makes what runs the program.
-        capture: where the program's model is asked.
+        capture: the server that the program asks its model through.
         use_system: whether its first message begins with the environment's system prompt.
         max_turns: of the program; one more ends the episode, truncated.
         episode_id: a name of its own for the episode.
@@ -197,11 +196,11 @@ class AgentSession(_PlayedSession):
         Raises:
             ValueError: a call has no tokens, or they do not fit one another.
         """
-        found, entries = self._verified(), self._capture.entries(self._session)
+        result, entries = self._verified(), self._capture.entries(self._session)
         for entry in entries:
-            if found.env_reward is None:
+            if result.env_reward is None:
                 entry["loss_mask"] = [0] * len(entry["loss_mask"])
-            entry["reward"] = found.env_reward
+            entry["reward"] = result.env_reward
         return entries
 
     def fetch_training_trace(self) -> Any:
@@ -234,7 +233,7 @@ class _Factory(ResourceSessionFactory):  # type: ignore[misc]
         self._served, self._use_system = named_env(env_id, kwargs), use_system
 
     def _task(self, task: Any, seed: int | None) -> TaskSpec:
-        """The task that ``create`` is asked for.
+        """The task that ``create`` was called for.
 
         Raises:
             ValueError: it names none of this environment.
@@ -294,7 +293,7 @@ class AgentSessionFactory(_Factory):
     Args:
         env_id, kwargs: as in `EnvironmentSessionFactory`.
         program: an OpenEnv ``HarnessConfig`` for a `ProgramAdapter`, or a function that makes another adapter.
-        capture: where the program's model is asked.
+        capture: the server that the program asks its model through.
         sampling: the policy's settings, which the program cannot change; a trainer gives its own.
         use_system, max_turns: as in `AgentSession`.
     """
@@ -311,7 +310,7 @@ class AgentSessionFactory(_Factory):
         max_turns: int = MAX_TURNS,
     ) -> None:
         super().__init__(env_id, kwargs, use_system)
-        self._adapter = program if callable(program) else partial(_of_config, program)
+        self._adapter = program if callable(program) else lambda: ProgramAdapter(program.model_copy(deep=True))
         self._capture = capture if sampling is None else replace(capture, sampling=dict(sampling))
         self._max_turns = max_turns
 
@@ -329,7 +328,3 @@ class AgentSessionFactory(_Factory):
             max_turns=self._max_turns,
             episode_id=episode_id,
         )
-
-
-def _of_config(config: Any) -> ProgramAdapter:
-    return ProgramAdapter(config.model_copy(deep=True))

@@ -54,7 +54,7 @@ class _Rollout:
         key: of the session in its table.
         asked: what ``/create`` was given; the same again is answered again.
         style: how its environment reads a call.
-        call: the last call, by the name that it is asked for again.
+        call: the last call, and the name by which a client asks for its answer again.
         over: why no call is carried out any more; "" while one is.
         lost: whether that is a fault.
     """
@@ -139,12 +139,12 @@ class OpenRewardApp:
         return record
 
     def _named(self, name: Any) -> str:
-        found = self._first if name is None else str(name).lower()
-        if found not in self.tables:
+        env_name = self._first if name is None else str(name).lower()
+        if env_name not in self.tables:
             raise ProtocolError(
-                "not_found", f"there is no environment {found!r:.100}; there are {', '.join(self.tables)}"
+                "not_found", f"there is no environment {env_name!r:.100}; there are {', '.join(self.tables)}"
             )
-        return found
+        return env_name
 
     def _of_path(self, request: Request) -> str:
         return self._named(request.path_params.get("env"))
@@ -166,21 +166,16 @@ class OpenRewardApp:
 
     # what there is
 
-    async def health(self, request: Request) -> Json:
-        """For whoever watches over processes."""
-        return {"status": "ok"}
+    def always(self, answer: Any) -> Callable[[Request], Any]:
+        """A request's answer that is the same for all."""
 
-    async def version(self, request: Request) -> Json:
-        """What serves here, and what its tasks depend on, see `rlvr.envs.tasks.digests`."""
-        digests = {name: table.env_digest for name, table in self.tables.items()}
-        return {**BUILD, "env_digests": digests}
+        async def answer_it(request: Request) -> Any:
+            return answer
 
-    async def environments(self, request: Request) -> list[str]:
-        """The names."""
-        return list(self.tables)
+        return answer_it
 
     async def splits(self, request: Request) -> list[Json]:
-        """Those of the environment."""
+        """The names of an environment's splits."""
         return [{"name": name, "type": name} for name in self._splits(self._of_path(request))]
 
     async def tools(self, request: Request) -> Json:
@@ -201,7 +196,7 @@ class OpenRewardApp:
         return {"num_tasks": (await self._counted(request))[1]}
 
     async def task(self, request: Request) -> Json:
-        """One of a split."""
+        """The task of a split at an index."""
         name, body = self._of_path(request), await self._body(request, "split", "index")
         return {"task": self._at(name, body.get("split"), body.get("index")), "env_name": name}
 
@@ -218,8 +213,8 @@ class OpenRewardApp:
 
     def _task(self, name: str) -> Json:
         task = getattr(self.tables[name].first.unwrapped, "task", None)
-        known = {"style": call_style(self.tables[name].first), "tools": getattr(task, "tools", None)}
-        return {**known, "size": getattr(task, "size", None), "ours": task is not None}
+        facts = {"style": call_style(self.tables[name].first), "tools": getattr(task, "tools", None)}
+        return {**facts, "size": getattr(task, "size", None), "ours": task is not None}
 
     def _splits(self, name: str) -> Sequence[str]:
         return splits_of(self.tables[name].first)
@@ -254,8 +249,8 @@ class OpenRewardApp:
         """Begin the task of a session; asked twice for the same, it begins once."""
         sid = self._sid(request)
         body = await self._body(request, "env_name", "task_spec", "split", "index", "toolset_name", "secrets")
-        if (known := self._rollouts.get(sid)) and known.key in self.tables[known.name]:
-            if known.asked != body:
+        if (rollout := self._rollouts.get(sid)) and rollout.key in self.tables[rollout.name]:
+            if rollout.asked != body:
                 raise ProtocolError("invalid", "the session exists already, with another task")
             return {"sid": sid}
         if body.get("toolset_name") is not None or body.get("secrets"):
@@ -275,7 +270,7 @@ class OpenRewardApp:
         return {"sid": sid}
 
     def _item(self, name: str, body: Json) -> Json:
-        """What ``reset`` is asked."""
+        """The seed and options of ``reset``, for what ``/create`` was given."""
         spec, by_index = body.get("task_spec"), (body.get("split"), body.get("index"))
         if (spec is None) == (by_index == (None, None)):
             raise ProtocolError("bad_request", "give a task_spec, or a split and an index, and not both")
@@ -291,7 +286,7 @@ class OpenRewardApp:
             raise ProtocolError("invalid", f"seed must be a whole number from 0; got {seed!r:.60}")
         return {"seed": seed, "options": options or None}
 
-    async def _begin(self, name: str, item: Json, asked: Json) -> _Rollout:
+    async def _begin(self, name: str, item: Json, body: Json) -> _Rollout:
         table = self.tables[name]
         (key,) = await table.open(WireRequest(_new(), "open", [], 1), None)
         try:
@@ -309,7 +304,7 @@ class OpenRewardApp:
         except BaseException:
             await table.play(WireRequest(_new(), "close", [{"session": key}]), None)
             raise
-        return _Rollout(name, key, asked, messages, tools, reply, self._task(name)["style"])
+        return _Rollout(name, key, body, messages, tools, reply, self._task(name)["style"])
 
     def _forget(self) -> None:
         """Let go of sessions that the tables have ended."""
@@ -318,7 +313,7 @@ class OpenRewardApp:
                 del self._rollouts[sid]
 
     async def ping(self, request: Request) -> Json:
-        """Keep a session alive."""
+        """Begin a session's time anew."""
         rollout = self._rollout(request)
         _carried_out(await self._play(rollout, "ping", {}))
         return {"status": "ok"}
@@ -340,7 +335,7 @@ class OpenRewardApp:
         return [block for message in messages for block in message["blocks"]]
 
     async def messages(self, request: Request) -> list[Json]:
-        """The same with roles."""
+        """What the policy reads first, as messages with roles."""
         return self._rollout(request).messages
 
     async def task_tools(self, request: Request) -> Json:
@@ -371,11 +366,11 @@ class OpenRewardApp:
         """Play a turn; asked again with its ``task_id``, the same answer again."""
         rollout = self._rollout(request)
         body = await self._body(request, "name", "input", "task_id")
-        name, given, again = body.get("name"), body.get("input", {}), body.get("task_id")
-        if not isinstance(name, str) or not isinstance(given, dict):
+        name, arguments, task_id = body.get("name"), body.get("input", {}), body.get("task_id")
+        if not isinstance(name, str) or not isinstance(arguments, dict):
             raise ProtocolError("bad_request", "a call has a name, a text, and an input, an object")
-        if again is not None:
-            if rollout.call is None or rollout.call[0] != again:
+        if task_id is not None:
+            if rollout.call is None or rollout.call[0] != task_id:
                 return event_stream(
                     events_of([("error", "there is no such call in this session, or a later one followed it")])
                 )
@@ -384,28 +379,28 @@ class OpenRewardApp:
             raise ProtocolError(
                 "busy", "the session is still at a call: wait for its end, or ask for it by its task_id"
             )
-        rollout.call = (_new(), asyncio.create_task(self._called(rollout, name, given)))
+        rollout.call = (_new(), asyncio.create_task(self._called(rollout, name, arguments)))
         return event_stream(events_of_call(*rollout.call))
 
-    async def _called(self, rollout: _Rollout, name: str, given: Json) -> str:
+    async def _called(self, rollout: _Rollout, name: str, arguments: Json) -> str:
         """The answer to a call, as JSON; raises `ProtocolError` for a fault."""
         if rollout.lost:
             raise ProtocolError("env_error", rollout.over)
         if rollout.over:
             return _refused("episode_finished", rollout.over)
         if name == rollout.reply:
-            if given.keys() != {"message"} or not isinstance(given["message"], str):
+            if arguments.keys() != {"message"} or not isinstance(arguments["message"], str):
                 return _refused("input_validation", f"{name} takes a message, a text, and nothing else")
-            action = given["message"]
+            action = arguments["message"]
         elif name in rollout.tools:
             try:
                 names = list((rollout.tools[name]["input_schema"] or {}).get("properties") or {})
-                action = write_call(Call(name, given), rollout.style, names)
+                action = write_call(Call(name, arguments), rollout.style, names)
             except ValueError as error:
                 return _refused("input_validation", str(error))
         else:
-            known = ", ".join([*rollout.tools, rollout.reply])
-            return _refused("not_found", f"{name!r:.60} is not a valid tool; there are {known}")
+            tools = ", ".join([*rollout.tools, rollout.reply])
+            return _refused("not_found", f"{name!r:.60} is not a valid tool; there are {tools}")
         try:
             result = _carried_out(await self._play(rollout, "step", {"action": action}))
             return self._answered(rollout, result)
@@ -436,7 +431,7 @@ class OpenRewardApp:
         return await self.tables[rollout.name].play(request, None)
 
     def shutdown(self) -> None:
-        """End every session."""
+        """End all sessions and their environments."""
         self.gate.shutdown()
 
 
@@ -463,10 +458,12 @@ def application(app: OpenRewardApp) -> Starlette:
         status = error.status_code if isinstance(error, HTTPException) else 404
         return json_response({"detail": f"there is no {request.method} {request.url.path[:100]} here"}, status)
 
-    at_root = {"/version": app.version, "/list_environments": app.environments}
-    routes = [Route("/health", app.route(app.health, public=True), methods=["GET"])]
+    routes = [Route("/health", app.route(app.always({"status": "ok"}), public=True), methods=["GET"])]
     routes += [Route("/ready", answered(app.gate.health), methods=["GET"])]
-    routes += [Route(path, app.route(answer), methods=["GET"]) for path, answer in at_root.items()]
+    # What serves here, and what its tasks depend on (`rlvr.envs.tasks.digests`).
+    version = {**BUILD, "env_digests": {name: table.env_digest for name, table in app.tables.items()}}
+    for path, answer in {"/version": version, "/list_environments": list(app.tables)}.items():
+        routes.append(Route(path, app.route(app.always(answer)), methods=["GET"]))
     posts: dict[str, Any] = {"/ping": app.ping, "/create": app.create, "/delete": app.delete}
     posts |= {"/create_session": app.create_session, "/delete_session": app.delete}
     routes += [Route(path, app.route(answer), methods=["POST"]) for path, answer in posts.items()]
@@ -559,14 +556,14 @@ def _blocks(observation: Any) -> list[Json]:
 
 
 def _schemas(tools: Sequence[Mapping[str, Any]] | None) -> dict[str, Json]:
-    found = [tool.get("function", tool) for tool in tools or ()]
+    functions = [tool.get("function", tool) for tool in tools or ()]
     return {
         tool["name"]: {
             "name": tool["name"],
             "description": tool.get("description", ""),
             "input_schema": tool.get("parameters"),
         }
-        for tool in found
+        for tool in functions
     }
 
 

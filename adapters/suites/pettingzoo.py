@@ -34,16 +34,6 @@ TESTED: Final = ("pettingzoo", "1.27.0", "1.28")
 MODES: Final = ("ansi", "human")
 
 
-def aec_env(game: str, **settings: Any) -> PlayersAEC:
-    """The AEC environment of a game; see `PlayersAEC`."""
-    return PlayersAEC(game, **settings)
-
-
-def parallel_env(game: str, **settings: Any) -> PlayersParallel:
-    """The Parallel environment of a game; see `PlayersParallel`."""
-    return PlayersParallel(game, **settings)
-
-
 class SeatText(str):
     """A text that a seat reads. PettingZoo's ``api_test`` asks every observation for the dtype of its space."""
 
@@ -254,3 +244,6 @@ class PlayersParallel(_Table, _Parallel):  # type: ignore[misc, unused-ignore]
         if over:
             self.agents = []
         return result
+
+
+aec_env, parallel_env = PlayersAEC, PlayersParallel  # PettingZoo's names for what makes an environment

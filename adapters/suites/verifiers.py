@@ -5,8 +5,8 @@ verifiers looks for plug-ins among top-level modules, so this one goes by the id
     vf-eval rlvr-gym --env.taskset.env rlvr/GuessNumber-v0 -n 100 -m MODEL --client.base-url URL
 
 The agent's runtime is this machine, its program is a loop in this process, and nothing is uploaded: verifiers' own
-defaults are a remote sandbox, a shell, and an upload for whoever is logged in. An episode whose verdict is invalid, or
-whose environment raised, is an error of the episode, which is not ``ok`` and has no reward.
+defaults are a remote sandbox, a shell, and an upload for users who are logged in. An episode whose verdict is invalid,
+or whose environment raised, is an error of the episode, which is not ``ok`` and has no reward.
 
 ``rlvr-seats`` (module ``rlvr_seats``) plays games of several seats, an agent for each: ``--env.seat-1.model OTHER``.
 """
@@ -41,7 +41,7 @@ RETRIES = 2  # of a request to the model, as OpenAI's client has by default
 
 
 class RlvrTasksetConfig(vf.TasksetConfig):  # type: ignore[misc]  # verifiers is not here when types are checked
-    """Which tasks, as `rlvr.adapters.rows` is told: ``env`` may name a module, ``"mine:mine/Task-v0"``,
+    """Which tasks, as for `rlvr.adapters.rows`: ``env`` may name a module, ``"mine:mine/Task-v0"``,
     where ``RLVR_ALLOW_CODE=1`` lets a config name code."""
 
     env: str = ""
@@ -152,7 +152,7 @@ class RlvrEnv(vf.Env[RlvrEnvConfig]):  # type: ignore[misc]
 
 
 class SeatsTaskset(RlvrTaskset):
-    """Matches of one game of several seats. The task has no prompt: each seat is told its own beginning.
+    """Matches of one game of several seats. The task has no prompt: each seat reads its own beginning.
 
     Raises:
         ValueError: as `RlvrTaskset`; the environment is no game of several seats, it has more of them than there are
@@ -223,8 +223,8 @@ class SeatsEnv(vf.Env[SeatsEnvConfig]):  # type: ignore[misc]
         """Mark the seats whose tokens are nobody's to train on."""
         trained = self.config.trained
         for seat, name in enumerate(SEATS):
-            own = getattr(self.config, name)
-            frozen = own.model is not None or own.client is not None
+            agent_config = getattr(self.config, name)
+            frozen = agent_config.model is not None or agent_config.client is not None
             getattr(agents, name).trainable = not frozen if trained is None else seat in trained
 
     async def run(self, task: RlvrTask, agents: Any) -> None:
@@ -290,13 +290,13 @@ class InProcessHarness(vf.Harness[vf.HarnessConfig]):  # type: ignore[misc]
     EXECUTES_CODE = False
     NEEDS_CONTAINER = False
 
-    async def session(self, *given: Any, **named: Any) -> Chat:
+    async def session(self, *args: Any, **kwargs: Any) -> Chat:
         """The conversation of one rollout."""
-        return Chat(self, *given, **named)
+        return Chat(self, *args, **kwargs)
 
-    async def launch(self, *given: Any, **named: Any) -> Any:
+    async def launch(self, *args: Any, **kwargs: Any) -> Any:
         """One reply to the task's prompt, and the end."""
-        session = await self.session(*given, **named)
+        session = await self.session(*args, **kwargs)
         try:
             return await session._run(None)
         finally:
@@ -306,8 +306,8 @@ class InProcessHarness(vf.Harness[vf.HarnessConfig]):  # type: ignore[misc]
 class Chat(vf.HarnessSession):  # type: ignore[misc]
     """One rollout's conversation, with one client: making one costs more than a turn."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         system, prompt = self.harness.resolve_prompt(self.data)
         self._messages = [] if system is None else [{"role": "system", "content": system}]
         if isinstance(prompt, str):

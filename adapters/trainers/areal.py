@@ -8,7 +8,7 @@
     )
 
 AReaL leaves out an episode for which a workflow returns None, and plays another row instead. But it forms baselines of
-so many rows one after the other as a group has, so a group that lacks a row moves the baselines of all groups behind
+consecutive rows, as many as a group has, so a group that lacks a row moves the baselines of all groups behind
 it. Hence a task whose verdict is invalid is played once more; should that fail too, its whole group is left out.
 """
 

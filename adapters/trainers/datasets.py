@@ -4,7 +4,7 @@
 >>> table = table.map(lambda row: {"completion": reply(row["prompt"])})     # doctest: +SKIP
 >>> graded(table)["reward"]                                         # doctest: +SKIP
 
-A row holds the prompt and the task's spec, never an answer; whoever has the row can rebuild the environment.
+A row holds the prompt and the task's spec, never an answer; the spec rebuilds the environment.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ def splits(
     """
     if "split" in (kwargs or {}):
         raise ValueError("the splits are the keys of sizes: kwargs must not name one")
-    found = {
+    tables = {
         split: dataset(env_id, n, format, kwargs={**(kwargs or {}), "split": split}, **options)
         for split, n in sizes.items()
     }
-    return _package().DatasetDict(found)
+    return _package().DatasetDict(tables)
 
 
 def graded(table: Dataset, column: str = "completion") -> Dataset:
@@ -81,20 +81,17 @@ def graded(table: Dataset, column: str = "completion") -> Dataset:
         reply = row[column]
         text = reply if isinstance(reply, str) else reply[-1]["content"]
         verdicts.append(grade(read_spec(row), text))
-    taken = [name for name in GRADED if name in table.column_names]
+    earlier = [name for name in GRADED if name in table.column_names]
     columns: dict[str, list[Any]] = {
         "reward": [verdict.reward if verdict.valid else None for verdict in verdicts],
         "status": [verdict.status for verdict in verdicts],
         "reason": [verdict.reason for verdict in verdicts],
     }
-    added = _package().Dataset.from_dict(columns, features=_features())
-    return _package().concatenate_datasets([table.remove_columns(taken), added], axis=1)
-
-
-def _features() -> Any:
-    """The columns' types, which must be the same when no verdict was valid."""
     package = _package()
-    return package.Features({"reward": package.Value("float64"), **dict.fromkeys(GRADED[1:], package.Value("string"))})
+    # Of the same types when no verdict was valid.
+    types = {"reward": package.Value("float64"), **dict.fromkeys(GRADED[1:], package.Value("string"))}
+    added = package.Dataset.from_dict(columns, features=package.Features(types))
+    return package.concatenate_datasets([table.remove_columns(earlier), added], axis=1)
 
 
 def _package() -> Any:

@@ -104,13 +104,13 @@ class RlvrTextEnv(BaseTextEnv):  # type: ignore[misc]  # skyrl-gym is not here w
 
 
 class ValidOnly:
-    """A base to put before a generator of SkyRL's: episodes that went wrong by a fault of ours then teach nothing.
+    """A base to put before a generator of SkyRL's: invalid episodes then teach nothing.
 
     Their loss mask is emptied, and their reward becomes the mean of the valid episodes of the same task, 0 if there are
     none. A standard deviation that advantages are divided by counts them still.
 
     Raises:
-        ValueError: the generator is set to ``batched``, which does not tell what became of single episodes.
+        ValueError: the generator is set to ``batched``, which reports nothing about single episodes.
     """
 
     async def generate(self, input_batch: Any, disable_tqdm: bool = False) -> Any:

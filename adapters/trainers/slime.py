@@ -223,7 +223,7 @@ def _forget(sample: Any) -> None:
 
 
 async def _reply(trainer: str, args: Any, sample: Any, params: dict[str, Any], ids: list[int]) -> dict[str, Any]:
-    """SGLang's answer to so many tokens, which the sample has afterwards."""
+    """Ask SGLang to continue these tokens, and append its answer to the sample."""
     url = f"http://{args.sglang_router_ip}:{args.sglang_router_port}/generate"
     post = _module(trainer, "utils.http_utils").post
     if trainer == "miles":

@@ -189,9 +189,9 @@ class GroupBuilder(types.EnvGroupBuilder):  # type: ignore[misc]
 
     async def make_envs(self) -> list[Any]:
         """The environments of a group, all of one task."""
-        made = [self._make() for _ in range(self.group_size)]
-        self._made += made
-        return made
+        envs = [self._make() for _ in range(self.group_size)]
+        self._made += envs
+        return envs
 
     def _make(self) -> Any:
         limits = RolloutLimits(max_trajectory_tokens=self.max_trajectory_tokens)
@@ -218,8 +218,8 @@ class GroupBuilder(types.EnvGroupBuilder):  # type: ignore[misc]
 
     async def cleanup(self) -> None:
         """Close the group's environments."""
-        made, self._made = self._made, []
-        for env in made:
+        envs, self._made = self._made, []
+        for env in envs:
             if (session := _session_of(env)) is not None:
                 session.close()
 

@@ -115,7 +115,7 @@ def _anywhere(trainer: Any, live: Sequence[TokenSession], together: bool) -> boo
 
 @contextmanager
 def _at_most(trainer: Any, tokens: int) -> Iterator[None]:
-    """TRL generates at most so many tokens meanwhile, by whichever engine."""
+    """Limit the tokens that TRL generates meanwhile, in any engine."""
     limits = [(getattr(trainer, "generation_config", None), "max_new_tokens")]
     limits.append((getattr(trainer, "vllm_generation", None), "max_completion_length"))
     before = [(holder, name, getattr(holder, name)) for holder, name in limits if hasattr(holder, name)]
@@ -146,7 +146,7 @@ def verified_reward(completions: Sequence[Any], **columns: Any) -> list[float | 
 
 
 class ToolEnvironment:
-    """For ``environment_factory``: the policy acts by calling a tool, and hears the environment in the tool's output.
+    """For ``environment_factory``: the policy acts by calling a tool, and reads the environment in the tool's output.
 
     ``train_dataset`` must come from `dataset`: without a row's spec the members of a group would get other tasks.
     """

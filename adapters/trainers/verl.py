@@ -1,7 +1,7 @@
 """verl: our environments under its trainers, as an agent loop; see docs/adapters/verl.md.
 
 verl's workers find it by a file such as ``examples/verl_agent_loop.yaml``, and it finds the task in a row of
-`rlvr.adapters.rows` with ``format="verl"``. The reward is the environment's; no reward function is asked.
+`rlvr.adapters.rows` with ``format="verl"``. The reward is the environment's; no reward function is called.
 ``data.max_response_length`` bounds all that follows the first prompt; an episode that it cuts keeps what it earned.
 
 An invalid verdict teaches nothing: the session fails, verl logs why, and pads the batch with rows of weight 0.

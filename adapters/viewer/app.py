@@ -1,6 +1,6 @@
 """The server of the viewer: for this machine alone, behind a key, and nothing on its pages may run or load.
 
-The files of the page are open, and hold nothing of anybody's. What was recorded is asked for with the key, which stands
+The files of the page need no key, and hold no records. Records need the key, which stands
 in the fragment of the address: a browser sends that to nobody. ``Host`` must name the loopback (DNS rebinding), and an
 ``Origin`` must be this server's own.
 """
@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from rlvr.adapters.serving.guard import bears_key, is_loopback, wrong_host
+from rlvr.adapters.serving.guard import bears_key, headers_of, is_loopback, send_json, wrong_host
 from rlvr.adapters.serving.listening import WAITING, WebServer, require_serving, web_server
 from rlvr.adapters.viewer.forks import Forks
 from rlvr.adapters.viewer.pages import Pages
@@ -79,9 +79,7 @@ class ViewerGuard:
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
-        headers: dict[str, str] = {}
-        for name, value in scope["headers"]:
-            headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
+        headers = headers_of(scope)
 
         async def guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
@@ -93,10 +91,7 @@ class ViewerGuard:
         if not wrong:
             await self._app(scope, receive, guarded)
             return
-        body = json.dumps({"error": wrong}).encode()
-        fields = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-        await guarded({"type": "http.response.start", "status": status, "headers": fields})
-        await guarded({"type": "http.response.body", "body": body})
+        await send_json(guarded, status, {"error": wrong})
 
     def _wrong(self, scope: Scope, headers: Mapping[str, str]) -> tuple[int, str]:
         address = (scope.get("server") or ("127.0.0.1", None))[0]

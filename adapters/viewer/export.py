@@ -42,21 +42,21 @@ def exported(pages: Pages, limit: int) -> dict[str, Any]:
     reader = pages.index.reader
     (total,) = reader.execute("SELECT COUNT(*) FROM episodes").fetchone()
     rows = [dict(row) for row in reader.execute(f"SELECT {queries.SHOWN} FROM episodes ORDER BY id LIMIT ?", (limit,))]
-    kept = {row["id"] for row in rows}
+    numbers = {row["id"] for row in rows}
     data: dict[str, Any] = {"rows": rows, "total": total, "episode": {}, "tokens": {}, "group": {}, "words": {}}
     for row in rows:
         number = row["id"]
         try:
-            found = pages.episode(number)
+            episode = pages.episode(number)
         except ValueError as error:
             raise ValueError(f"episode {number} cannot be exported: {error}") from error
         for name in ("group", "elsewhere"):
-            found[name] = [each for each in found[name] if each["id"] in kept]
-        data["episode"][number] = found
-        data["words"][number] = _words(found["trace"]).lower()
-        if found["tokens"]:
+            episode[name] = [each for each in episode[name] if each["id"] in numbers]
+        data["episode"][number] = episode
+        data["words"][number] = _words(episode["trace"]).lower()
+        if episode["tokens"]:
             data["tokens"][number] = pages.tokens(number)
-        if len(found["group"]) > 1:
+        if len(episode["group"]) > 1:
             data["group"][number] = pages.group(number)
     data["state"] = pages.state() | {"regrade": False, "complete": True}
     if total > len(rows):
@@ -82,13 +82,13 @@ def document(data: dict[str, Any]) -> str:
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     )
     # ASCII, so that no character of a text is anything to the parser of HTML
-    held = browser_json(data).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    block_text = browser_json(data).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     parts = [
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
         f"<style>{style}</style>",
     ]
     page = static_text("view.html").replace("<!-- scripts -->", "".join(parts))
-    block = f'<script type="application/json" id="data">{held}</script>'
+    block = f'<script type="application/json" id="data">{block_text}</script>'
     code = "".join(f"<script>{script}</script>" for script in scripts)
     return page.replace("</body>", f"{block}{code}</body>")
 

@@ -60,11 +60,11 @@ class Forks:
         if not isinstance(turn, int) or isinstance(turn, bool):
             raise ValueError("a fork begins at a turn, a whole number from 0")
         episode, rollout = self._rebuild(record, row["source"])
-        made = fork(episode, turn, {"source": row["source"], "file": row["path"], "line": row["number"] + 1})
-        held = _Fork(go_on(rollout, made, OneAction(None)), rollout, int(row["id"]))
+        forked = fork(episode, turn, {"source": row["source"], "file": row["path"], "line": row["number"] + 1})
+        playing = _Fork(go_on(rollout, forked, OneAction(None)), rollout, int(row["id"]))
         name = secrets.token_urlsafe(12)
         with self._guard:
-            self._forks[name] = held
+            self._forks[name] = playing
             while len(self._forks) > MAX_FORKS:
                 del self._forks[next(iter(self._forks))]
         return self.shown(name)
@@ -75,18 +75,18 @@ class Forks:
         Raises:
             KeyError: there is none of this name.
         """
-        held = self._held(name)
-        episode = held.episode
+        playing = self._held(name)
+        episode = playing.episode
         trace = episode_trace(episode.to_dict())
         messages = [asdict(message) for message in trace.messages]
         return {
             "name": name,
-            "origin": held.number,
+            "origin": playing.number,
             "env": episode.env_id,
             "turn": episode.forked_from["turn"],
             "by": episode.forked_from["by"],
             "done": episode.done,
-            "messages": messages if episode.done else messages[:-1],  # the last is the action that is asked for
+            "messages": messages if episode.done else messages[:-1],  # the last is the action to come
             "status": trace.status,
             "reward": trace.reward,
             "reason": trace.reason,
@@ -101,24 +101,24 @@ class Forks:
             KeyError: there is no fork of this name.
             ValueError: neither is asked for, the fork has ended or is under way, or cannot go on.
         """
-        held = self._held(name)
+        playing = self._held(name)
         agent, by = self._agent(asked)
-        if not held.busy.acquire(blocking=False):
+        if not playing.busy.acquire(blocking=False):
             raise ValueError("the fork is being played: wait until its turn has ended")
         try:
-            if held.episode.done:
+            if playing.episode.done:
                 raise ValueError("the fork has ended: begin another one")
             try:
-                after = go_on(held.rollout, held.episode, agent, by)
+                after = go_on(playing.rollout, playing.episode, agent, by)
             except ValueError:
                 raise
             except Exception as error:  # of an agent: an environment without an expert, somebody's own
                 raise ValueError(f"the fork cannot go on: {type(error).__name__}: {error}") from error
             if after.done:
                 self._write(after)
-            held.episode = after
+            playing.episode = after
         finally:
-            held.busy.release()
+            playing.busy.release()
         return self.shown(name)
 
     def _agent(self, asked: Mapping[str, Any]) -> tuple[Agent, str]:

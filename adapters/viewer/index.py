@@ -175,7 +175,7 @@ class EpisodeIndex:
     def update(self, stopped: Callable[[], bool] = lambda: False) -> bool:
         """Take in what is new; whether anything was. One thread at a time may call it."""
         changed = False
-        known = {row["path"]: row for row in self._writer.execute("SELECT * FROM files")}
+        indexed = {row["path"]: row for row in self._writer.execute("SELECT * FROM files")}
         present = set()
         for source in self.sources:
             source.refresh()
@@ -185,9 +185,9 @@ class EpisodeIndex:
                     return changed
                 if path.is_file():
                     present.add(name)
-                changed |= self._update_file(source, path, name, known.get(name), stopped)
-        for name in known.keys() - present:
-            self._forget(known[name]["id"])
+                changed |= self._update_file(source, path, name, indexed.get(name), stopped)
+        for name in indexed.keys() - present:
+            self._forget(indexed[name]["id"])
             changed = True
         self._writer.commit()
         self.complete.set()
@@ -239,7 +239,7 @@ class EpisodeIndex:
             file, taken, lines, problems = row["id"], row["taken"], row["lines"], json.loads(row["problems"])
         reading = _FileReading(self._writer, self.commit, source, path, file, taken, lines, problems)
         torn = reading.foreign() if path.suffix in READERS else reading.lines_of_json(stopped)
-        # A reading that was stopped is gone on with: its size is not noted.
+        # A reading that was stopped continues later: its size is not noted.
         size = -1 if stopped() else stat.st_size
         reading.note(size, stat.st_mtime_ns, torn)
         return True
@@ -253,12 +253,12 @@ class EpisodeIndex:
             KeyError: there is no such row.
             ValueError: the file has changed, and does not hold it any more.
         """
-        found = self.reader.execute(
+        joined = self.reader.execute(
             "SELECT episodes.*, files.path FROM episodes JOIN files ON files.id = file WHERE episodes.id = ?", (number,)
         ).fetchone()
-        if found is None:
+        if joined is None:
             raise KeyError(f"there is no episode {number}")
-        row = dict(found)
+        row = dict(joined)
         path = Path(row["path"])
         try:
             if path.suffix in READERS:
@@ -277,12 +277,12 @@ class EpisodeIndex:
         """
         _, row = self.trace(number)
         if Path(row["path"]).suffix in READERS:
-            raise ValueError("a foreign log holds no episode of ours")
+            raise ValueError("another tool's log holds no episode of rlvr's")
         return load_json(self._line(row))
 
     def replies(self, numbers: Sequence[int]) -> dict[int, str]:
         """What the policy wrote in some episodes, without its thinking; those that cannot be read are left out."""
-        found: dict[int, str] = {}
+        replies: dict[int, str] = {}
         rows: dict[str, list[sqlite3.Row]] = {}
         for start in range(0, len(numbers), 500):
             part = numbers[start : start + 500]
@@ -294,8 +294,8 @@ class EpisodeIndex:
                 rows.setdefault(row["path"], []).append(row)
         for name, of_file in rows.items():
             for row, trace in _traces(Path(name), of_file):
-                found[row["id"]] = trace.reply()
-        return found
+                replies[row["id"]] = trace.reply()
+        return replies
 
     def _line(self, row: dict[str, Any]) -> bytes:
         with Path(row["path"]).open("rb") as file:

@@ -49,12 +49,12 @@ class Pages:
 
     def state(self) -> dict[str, Any]:
         """The sources, how far the index is, and what could not be read."""
-        found = queries.status(self.index.reader)
+        status = queries.status(self.index.reader)
         sources = [
-            {"name": source.name, "run": source.folder is not None, **found["counts"].get(source.name, _NOTHING)}
+            {"name": source.name, "run": source.folder is not None, **status["counts"].get(source.name, _NOTHING)}
             for source in self.index.sources
         ]
-        return {"sources": sources, "complete": self.index.complete.is_set(), "problems": found["problems"]}
+        return {"sources": sources, "complete": self.index.complete.is_set(), "problems": status["problems"]}
 
     def curves(self) -> dict[str, Any]:
         """Of each run the curves of its figures, and its config as values by path."""
@@ -94,7 +94,7 @@ class Pages:
         return queries.choices(self.index.reader)
 
     def signs(self, asked: Mapping[str, str]) -> dict[str, Any]:
-        """The signs of reward hacking among the episodes that are asked for.
+        """The signs of reward hacking among the episodes that the filters select.
 
         Phrases are looked for in at most `MAX_TEXTS` replies of each outcome.
         """
@@ -112,10 +112,10 @@ class Pages:
             KeyError, ValueError: there is none.
         """
         trace, row = self.index.trace(number)
-        shown = "source env key status reward success reason answer error parts tools notes".split()
+        fields = "source env key status reward success reason answer error parts tools notes".split()
         return {
             "row": row,
-            "trace": {name: getattr(trace, name) for name in shown}
+            "trace": {name: getattr(trace, name) for name in fields}
             | {"messages": [asdict(message) for message in trace.messages]},
             "tokens": len(trace.ids),
             "origin": self._origin(trace),
@@ -127,11 +127,11 @@ class Pages:
         origin = trace.forked_from
         if not origin:
             return None
-        found = self.index.reader.execute(
+        episode = self.index.reader.execute(
             "SELECT episodes.id FROM episodes JOIN files ON files.id = file WHERE path = ? AND number = ?",
             (origin["file"], (origin["line"] or 0) - 1),
         ).fetchone()
-        return origin | {"id": found[0] if found else None}
+        return origin | {"id": episode[0] if episode else None}
 
     def tokens(self, number: int) -> dict[str, Any]:
         """The tokens of an episode: ids, texts where the tokenizer is there, and columns by name, all [T].
@@ -143,7 +143,7 @@ class Pages:
             KeyError, ValueError: there is no such episode.
         """
         trace, row = self.index.trace(number)
-        source = self._source(row)
+        source = next((source for source in self.index.sources if source.name == row["source"]), None)
         problems: list[str] = []
         columns = dict(trace.columns)
         if source is not None and source.folder is not None and trace.source == "rlvr" and trace.notes:
@@ -177,9 +177,6 @@ class Pages:
             "first_differing_token": common_prefix(tokens) if len(tokens) > 1 and all(tokens) else None,
         }
 
-    def _source(self, row: Mapping[str, Any]) -> TraceSource | None:
-        return next((source for source in self.index.sources if source.name == row["source"]), None)
-
     def _more_columns(self, folder: Path, number: int, problems: list[str]) -> dict[str, list[float]]:
         if self._readers.token_columns is None:
             return {}
@@ -206,8 +203,8 @@ _NOTHING = {"episodes": 0, "successes": 0, "judged": 0}
 
 
 def _first_action(trace: Trace) -> int:
-    found = (index for index, message in enumerate(trace.messages) if message.is_action)
-    return next(found, len(trace.messages))
+    actions = (index for index, message in enumerate(trace.messages) if message.is_action)
+    return next(actions, len(trace.messages))
 
 
 def _written(messages: Sequence[ChatMessage]) -> str:

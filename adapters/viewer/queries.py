@@ -11,7 +11,7 @@ from typing import Any
 from rlvr.adapters.viewer.traces import INVALID
 from rlvr.agents.evaluation.reward_hacking import GradedReply
 
-# What may be asked for, by the name in an address, and its condition; a list is given with commas.
+# Filters by their name in an address, and their column; several values stand with commas.
 CHOICES = ("source", "phase", "env", "split", "level", "status", "stop")
 RANGES = {"reward": "reward", "step": "step", "characters": "characters", "tokens": "tokens", "turns": "turns"}
 ORDERS = ("id", "reward", "step", "characters", "tokens", "turns", "status", "env")
@@ -48,7 +48,7 @@ def match_of(text: str) -> str:
 
 
 def conditions(asked: Mapping[str, str]) -> tuple[str, list[Any]]:
-    """The WHERE clause of what is asked for, and its values.
+    """The WHERE clause of the filters, and its values.
 
     Raises:
         QueryError: a range is no number.
@@ -92,7 +92,7 @@ def _literal(text: str) -> str:
 
 
 def listing(reader: sqlite3.Connection, asked: Mapping[str, str]) -> dict[str, Any]:
-    """``rows`` from ``offset`` on, at most ``limit``, and the ``total`` of what is asked for; of an offset of 0 also
+    """``rows`` from ``offset`` on, at most ``limit``, and the ``total`` that the filters select; of an offset of 0 also
     ``replies``, see `reply_counts`.
 
     Raises:
@@ -106,7 +106,7 @@ def listing(reader: sqlite3.Connection, asked: Mapping[str, str]) -> dict[str, A
     if column not in ORDERS:
         raise QueryError(f"sort must be one of {', '.join(ORDERS)}, got {column!r:.40}")
     direction = "DESC" if descending else "ASC"
-    # Numbers alone are sorted, by an index where there is one; the rows of the part that is asked for are looked up.
+    # Numbers alone are sorted, by an index where there is one; the rows of the page are looked up.
     chosen = f"SELECT id FROM episodes{where} ORDER BY {column} {direction}, id LIMIT ? OFFSET ?"
     rows = reader.execute(
         f"SELECT {SHOWN} FROM episodes WHERE id IN ({chosen}) ORDER BY {column} {direction}, id",
@@ -118,7 +118,7 @@ def listing(reader: sqlite3.Connection, asked: Mapping[str, str]) -> dict[str, A
 
 
 def reply_counts(reader: sqlite3.Connection, asked: Mapping[str, str]) -> dict[str, Any]:
-    """What `rlvr.agents.evaluation.summary.Evaluation` counts, of the episodes that are asked for.
+    """What `rlvr.agents.evaluation.summary.Evaluation` counts, of the episodes that the filters select.
 
     ``replies``, how many of them were ``cut``, how many actions were ``unread``, and ``flaws`` by name.
 
@@ -167,7 +167,7 @@ def _commonest(counts: Mapping[Any, int]) -> list[list[Any]]:
 
 
 def graded_replies(reader: sqlite3.Connection, asked: Mapping[str, str]) -> list[GradedReply]:
-    """The episodes that are asked for, as `rlvr.agents.evaluation.reward_hacking.find_signs` takes them.
+    """The episodes that the filters select, as `rlvr.agents.evaluation.reward_hacking.find_signs` takes them.
 
     Raises:
         QueryError: a filter cannot be understood.

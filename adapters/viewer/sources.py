@@ -47,21 +47,21 @@ def find_sources(paths: Sequence[Path]) -> list[TraceSource]:
     Raises:
         FileNotFoundError: a path is not there, or nothing that can be shown is in it.
     """
-    given = list(paths) or [Path("runs") if Path("runs").is_dir() else Path()]
-    found: list[tuple[str, TraceSource]] = []
-    for path in given:
+    folders = list(paths) or [Path("runs") if Path("runs").is_dir() else Path()]
+    named_sources: list[tuple[str, TraceSource]] = []
+    for path in folders:
         if not path.exists():
             raise FileNotFoundError(f"there is no file or folder {path}")
-        found += [(source.name, source) for source in _sources(path)]
-    if not found:
-        named = ", ".join(map(str, given))
+        named_sources += [(source.name, source) for source in _sources(path)]
+    if not named_sources:
+        named = ", ".join(map(str, folders))
         raise FileNotFoundError(f"{named} holds no run and no file of episodes (*.jsonl, *.eval, *.parquet, *.json)")
-    taken: dict[str, int] = {}
-    for name, source in found:
-        taken[name] = taken.get(name, 0) + 1
-        source.name = name if taken[name] == 1 else f"{name} ({taken[name]})"
+    counts: dict[str, int] = {}
+    for name, source in named_sources:
+        counts[name] = counts.get(name, 0) + 1
+        source.name = name if counts[name] == 1 else f"{name} ({counts[name]})"
         source.refresh()
-    return [source for _, source in found]
+    return [source for _, source in named_sources]
 
 
 def _sources(path: Path) -> Iterator[TraceSource]:
@@ -152,7 +152,7 @@ def read_records(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
 
 def curves(folder: Path) -> tuple[dict[str, list[tuple[float, float]]], list[str]]:
     """The curves [(step, value)] of a run by name, ``train/reward``, and what could not be read."""
-    found: dict[str, list[tuple[float, float]]] = {}
+    series: dict[str, list[tuple[float, float]]] = {}
     wrong: list[str] = []
     for name in FIGURES:
         records, problems = read_records(folder / name)
@@ -164,8 +164,8 @@ def curves(folder: Path) -> tuple[dict[str, list[tuple[float, float]]], list[str
             step = step if isinstance(step, int | float) and not isinstance(step, bool) else row
             for metric, value in record.items():
                 if metric != "step" and _is_number(value):
-                    found.setdefault(f"{prefix}/{metric}", []).append((float(step), float(value)))
-    return {name: thinned(points) for name, points in sorted(found.items())}, wrong
+                    series.setdefault(f"{prefix}/{metric}", []).append((float(step), float(value)))
+    return {name: thinned(points) for name, points in sorted(series.items())}, wrong
 
 
 def _is_number(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""One recorded episode as the viewer shows it: messages, verdict, tokens; whoever wrote the record.
+"""One recorded episode as the viewer shows it: messages, verdict, tokens, from any tool's record.
 
 A `Trace` is plain JSON. It is made from records that nobody vouches for: a field of another type than expected is left
 out or shown as text, never an error that hides the rest of the file.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from typing import Any
 
@@ -102,7 +103,7 @@ def loadtest(options: argparse.Namespace, rest: list[str]) -> int:
         report = single(options.url, options.sessions, options.seconds, pause=options.pause, **common)
     else:
         report = batched(options.url, options.sessions, options.seconds, **common)
-    print(report.to_json() if options.json else report, flush=True)
+    print(json.dumps(report.figures()) if options.json else report, flush=True)
     return 1 if report.faults else 0
 
 
