@@ -83,11 +83,9 @@ class SayTask(Task[_Said]):
         return _Said(rng.randrange(10**6), tuple(rng.choice(WORDS) for _ in range(3)))
 
     def content(self, state: _Said) -> str:
-        """The number and the words."""
         return f"{state.number} {state.words}"
 
     def turns(self, level: int) -> int:
-        """Three: one for each word."""
         return 3
 
     def observe(self, state: _Said) -> str:
@@ -108,7 +106,6 @@ class SayTask(Task[_Said]):
         return Transition(after, Verdict(reward, "correct" if after.right == 3 else "wrong", reason="over"), True)
 
     def solve(self, state: _Said) -> str:
-        """The word asked for."""
         return state.words[state.turn]
 
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from rlvr.adapters.fleet.cluster import ClusterVectorEnv
 from rlvr.adapters.fleet.members import resolved
-from rlvr.adapters.serving.answers import MAX_SECONDS
 from rlvr.adapters.serving.connection import WireConnection
-from rlvr.adapters.serving.listening import allowed_files
+from rlvr.adapters.serving.server_messages import MAX_SECONDS
+from rlvr.adapters.serving.web_server import allowed_files
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection

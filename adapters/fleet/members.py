@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from rlvr.adapters.serving.answers import Greeting, differs
 from rlvr.adapters.serving.connection import RemoteError, WireConnection
+from rlvr.adapters.serving.server_messages import Greeting, differs
 
 DNS = "dns+"  # before http:// or https://: every address of the name is a server
 REACH_SECONDS = 5.0  # for a connection to be made

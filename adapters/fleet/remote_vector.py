@@ -11,8 +11,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array
 
-from rlvr.adapters.serving.answers import Greeting
 from rlvr.adapters.serving.connection import Access, WireConnection, error_of
+from rlvr.adapters.serving.server_messages import Greeting
 from rlvr.adapters.serving.wire import pack, write
 from rlvr.envs import Verdict
 from rlvr.envs.core.images import observation_space, text_space, with_text

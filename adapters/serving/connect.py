@@ -22,8 +22,8 @@ from gymnasium.vector import AutoresetMode
 from rlvr.adapters.fleet.cluster import ClusterVectorEnv
 from rlvr.adapters.fleet.members import DNS, HAS_NO_PLACE
 from rlvr.adapters.fleet.remote_vector import GONE, RemoteVectorEnv, space_of, step_of
-from rlvr.adapters.serving.answers import MAX_SECONDS, Range, differs
 from rlvr.adapters.serving.connection import Access, RemoteError, WireConnection, error_of
+from rlvr.adapters.serving.server_messages import MAX_SECONDS, Range, differs
 from rlvr.adapters.serving.wire import pack
 from rlvr.envs.core.spaces import Text
 
@@ -172,11 +172,11 @@ class RemoteEnv(gym.Env[Any, str]):
         return step_of(self._ask("step", action=action))
 
     def render(self) -> Any:
-        """The served environment's rendering."""
+        """What the served environment renders, as text."""
         return self._call("render")
 
     def solve(self) -> str:
-        """The expert's next action."""
+        """The expert's next action; only from a server with ``--expert``."""
         return self._call("solve")  # type: ignore[no-any-return]
 
     def direct_answer(self) -> str | None:

@@ -16,7 +16,8 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 import gymnasium as gym
 
-from rlvr.adapters.serving.answers import (
+from rlvr.adapters.serving.bounded_json import read_object
+from rlvr.adapters.serving.server_messages import (
     Greeting,
     Range,
     checked_range,
@@ -26,8 +27,7 @@ from rlvr.adapters.serving.answers import (
     read_answer,
     read_greeting,
 )
-from rlvr.adapters.serving.bounded_json import read_object
-from rlvr.adapters.serving.listening import allowed_files
+from rlvr.adapters.serving.web_server import allowed_files
 from rlvr.adapters.serving.wire import MAX_ANSWER_VALUES, MAX_FRAME, MAX_PIXELS, SOCKET_PATH, write
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class WireConnection:
 
     A request that was under way when it broke is sent again under its id, and the server carries it out once. Answers
     to earlier requests, such as one that came after its time, are passed over. All that a server says is checked
-    (`rlvr.adapters.serving.answers`).
+    (`rlvr.adapters.serving.server_messages`).
 
     Args:
         url, token, timeout, reward_range, env: as in `rlvr.adapters.connect`.

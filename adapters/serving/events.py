@@ -19,7 +19,7 @@ log = logging.getLogger("rlvr.serve")
 
 
 def to_json(value: Any) -> str:
-    """JSON on one line."""
+    """A value as one line of JSON, without blanks."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 

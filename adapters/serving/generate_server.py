@@ -70,7 +70,7 @@ REMEMBERED = 1_024  # conversations that are continued with the tokens of their 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """One continuation to sample."""
+    """A prompt to continue, and where its tokens are put."""
 
     prompt: list[int]
     limit: int
@@ -436,7 +436,7 @@ def _usage(prompt: Sequence[int], sampled: int) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Settings:
-    """``sampling_params``, read."""
+    """The settings of a request, checked."""
 
     max_tokens: int
     sampling: Sampling

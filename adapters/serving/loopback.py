@@ -273,4 +273,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.flush()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
+        """Log no requests: bodies and keys are private."""

@@ -157,7 +157,7 @@ class PolicyEndpoint:
         self.close()
 
     def session(self) -> EndpointSession:
-        """A new session."""
+        """Open a session: an address, a key and a queue of requests."""
         session = EndpointSession(self.url, f"policy-{secrets.token_hex(6)}", self.reply_timeout)
         self._sessions[session.model] = session
         return session

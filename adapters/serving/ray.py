@@ -159,7 +159,7 @@ class Actors:
                     self._take_answer(calls[reference])
 
     def close(self) -> None:
-        """Kill the actors."""
+        """Kill the actors, and with them their environments."""
         with self._lock:
             if self._closed:
                 return

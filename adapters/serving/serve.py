@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 from gymnasium.spaces import Dict
 
-from rlvr.adapters.fleet.measures import CONTENT_TYPE, exposition
-from rlvr.adapters.serving.answers import MAX_SECONDS
+from rlvr.adapters.fleet.metrics import CONTENT_TYPE, exposition
 from rlvr.adapters.serving.guard import bears_key, is_loopback, limited_log, wrong_host, wrong_origin
-from rlvr.adapters.serving.listening import (
+from rlvr.adapters.serving.server_messages import MAX_SECONDS
+from rlvr.adapters.serving.sessions import SessionTable
+from rlvr.adapters.serving.web_server import (
     PATIENCE,
     WAITING,
     Client,
@@ -32,7 +33,6 @@ from rlvr.adapters.serving.listening import (
     require_serving,
     web_server,
 )
-from rlvr.adapters.serving.sessions import SessionTable
 from rlvr.adapters.serving.wire import (
     CODES,
     MAX_FRAME,
@@ -199,7 +199,7 @@ class ServerApp:
         while self.playing and time.monotonic() < until:
             await asyncio.sleep(0.05)
         for table in self.tables.values():
-            table.measures.cut += table.playing
+            table.metrics.cut += table.playing
         log.warning("drained: %d episodes were under way", self.playing)
 
     @property

@@ -9,8 +9,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from rlvr.adapters.serving.answers import Range
 from rlvr.adapters.serving.guard import limited_log, without_paths
+from rlvr.adapters.serving.server_messages import Range
 from rlvr.adapters.serving.wire import MAX_FRAME, MAX_REWARD, ProtocolError, is_number, pack, unpack
 from rlvr.envs.core.images import image_of, text_of, text_space
 from rlvr.envs.core.spaces import Text

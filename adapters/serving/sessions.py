@@ -22,9 +22,9 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from rlvr.adapters.fleet.measures import Measures
-from rlvr.adapters.serving.answers import MAX_SECONDS, Range
+from rlvr.adapters.fleet.metrics import SessionMetrics
 from rlvr.adapters.serving.guard import limited_log, without_paths
+from rlvr.adapters.serving.server_messages import MAX_SECONDS, Range
 from rlvr.adapters.serving.session_env import MAX_STATES, Result, SessionEnv, described
 from rlvr.adapters.serving.wire import EXPERT_CALLS, MAX_IMAGE_PIXELS, MAX_REWARD, ProtocolError, WireRequest
 from rlvr.envs.core.spaces import Text
@@ -132,7 +132,7 @@ class SessionTable:
 
     Attributes:
         draining: whether no session and no episode begins any more; those under way go on.
-        measures: what was counted.
+        metrics: the counts of its sessions.
 
     Raises:
         ValueError: a setting that is not allowed, or an environment that does not speak text.
@@ -169,7 +169,7 @@ class SessionTable:
             )
         self.env_id, self.limit, self.ttl, self.timeout, self.expert = env_id, limit, ttl, timeout, expert
         self.name, self.session_steps, self.session_seconds = name, session_steps, session_seconds
-        self.draining, self.measures = False, Measures()
+        self.draining, self.metrics = False, SessionMetrics()
         makers = makers_of(env_id, limit, settings)
         self.first = makers[0]()
         for space in (self.first.observation_space, self.first.action_space):
@@ -259,7 +259,7 @@ class SessionTable:
             session = _Session(self._free.popleft(), set(), 0.0, opened=opened, born=self._clock())
             self._sessions[key] = self._by_index[session.index] = session
             self._use(session, owner)
-        self.measures.opened += len(keys)
+        self.metrics.opened += len(keys)
         return keys
 
     async def _room(self, count: int) -> None:
@@ -431,7 +431,7 @@ class SessionTable:
 
     def _count(self, session: _Session, result: Result) -> None:
         op = session.op
-        self.measures.add(op, result, self._clock() - session.used)
+        self.metrics.add(op, result, self._clock() - session.used)
         if "error" in result:
             session.playing = session.playing and op == "call"
         elif op == "step":

@@ -250,7 +250,7 @@ class ProgramAdapter(AgenticHarnessAdapter):  # type: ignore[misc]
             Path(self.config.mcp_config_path).write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
 
     async def start(self, working_directory: str) -> None:
-        """Start the program."""
+        """Start the program in this folder, with the address of the tools in its environment."""
         variables = self.config.env_vars | ({"MCP_URL": self._url} if self._url else {})
         seconds = self.config.startup_timeout_s
         self._process = HarnessProcess(self.config.command, working_directory, variables, seconds)
@@ -262,7 +262,7 @@ class ProgramAdapter(AgenticHarnessAdapter):  # type: ignore[misc]
             await self._process.stop()
 
     async def is_alive(self) -> bool:
-        """Whether the program runs."""
+        """Whether the program was started and has not ended."""
         return self._process is not None and bool(self._process.is_running())
 
     async def send_message_streaming(self, message: str) -> AsyncIterator[Any]:

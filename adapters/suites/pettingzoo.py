@@ -78,11 +78,9 @@ class _Table:
         self._walk = (0, 0)  # the seed and how many matches of it were begun
 
     def observation_space(self, agent: str) -> spaces.Space[Any]:
-        """Any text."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> spaces.Space[Any]:
-        """Any text."""
         return self.action_spaces[agent]
 
     def _begin(self, seed: int | None) -> None:
@@ -154,7 +152,7 @@ class PlayersAEC(_Table, _AEC):  # type: ignore[misc, unused-ignore]
         self._set_up(game, **settings)
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """Begin a match."""
+        """Begin the match of a seed, or the next one of the last seed."""
         self._begin(seed)
         self.rewards = dict.fromkeys(self.agents, 0.0)
         self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)

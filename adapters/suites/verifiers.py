@@ -349,7 +349,7 @@ def _require_valid(session: EpisodeSession) -> None:
 
 
 def _record(session: EpisodeSession, trace: Any) -> None:
-    """What the episode earned."""
+    """Write the episode's return, success and turns into its trace."""
     if trace.errors:
         return  # the model failed
     trace.record_reward("return", session.reward)

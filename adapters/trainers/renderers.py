@@ -100,7 +100,7 @@ class AppendingRenderer:
         return ParsedResponse(content=self._renderer.reply_text(reply, self._renderer.opened_ids))
 
     def get_stop_token_ids(self) -> list[int]:
-        """What ends a reply."""
+        """Ids of the tokens at which sampling stops."""
         return sorted(self._renderer.end_ids)
 
     def bridge_to_next_turn(

@@ -217,7 +217,7 @@ class GroupBuilder(types.EnvGroupBuilder):  # type: ignore[misc]
         return [(0.0 if ok else mean - total, {}) for total, ok in zip(totals, valid, strict=True)]
 
     async def cleanup(self) -> None:
-        """Close the group's environments."""
+        """Close the environments that `make_envs` made."""
         envs, self._made = self._made, []
         for env in envs:
             if (session := _session_of(env)) is not None:

@@ -18,7 +18,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from rlvr.adapters.serving.guard import bears_key, headers_of, is_loopback, send_json, wrong_host
-from rlvr.adapters.serving.listening import WAITING, WebServer, require_serving, web_server
+from rlvr.adapters.serving.web_server import WAITING, WebServer, require_serving, web_server
 from rlvr.adapters.viewer.forks import Forks
 from rlvr.adapters.viewer.pages import Pages
 from rlvr.envs.core.json_text import load_json
@@ -107,7 +107,7 @@ class ViewerGuard:
 
 
 def application(pages: Pages, key: str, regrade: Regrade | None = None, forks: Forks | None = None) -> ViewerGuard:
-    """The ASGI application."""
+    """The ASGI application: the page, its files, and what it asks for under ``/api/``."""
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import Response

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlvr.adapters.viewer.graphs import is_verifiers, verifiers_trace
 from rlvr.adapters.viewer.messages import message_of, messages_of
 from rlvr.adapters.viewer.traces import (
     ChatMessage,
@@ -37,6 +36,7 @@ from rlvr.adapters.viewer.trajectories import (
     logtree_traces,
     tinker_trace,
 )
+from rlvr.adapters.viewer.verifiers_records import is_verifiers, verifiers_trace
 from rlvr.envs.core.json_text import load_json
 from rlvr.envs.core.tables import scan_table
 

@@ -90,7 +90,7 @@ class Pages:
         return queries.listing(self.index.reader, asked)
 
     def choices(self) -> dict[str, Any]:
-        """What the filters offer."""
+        """The values that each filter offers, and how often each occurs."""
         return queries.choices(self.index.reader)
 
     def signs(self, asked: Mapping[str, str]) -> dict[str, Any]:

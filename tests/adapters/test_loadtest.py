@@ -24,8 +24,8 @@ TOKEN = "sixteen-or-more-letters"
 
 
 def counted(server: EnvServer, env_id: str = GUESS) -> tuple[int, int]:
-    measures = server.tables[env_id].measures
-    return measures.items["step", ""], measures.opened
+    metrics = server.tables[env_id].metrics
+    return metrics.items["step", ""], metrics.opened
 
 
 def test_a_trainers_load_is_counted_over_all_servers():

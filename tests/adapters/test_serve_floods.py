@@ -24,7 +24,7 @@ from websockets.frames import Frame, Opcode
 from websockets.sync.client import connect as open_socket
 
 from rlvr.adapters import connect
-from rlvr.adapters.serving import listening, wire
+from rlvr.adapters.serving import web_server, wire
 from rlvr.adapters.serving.guard import LOGGED_AT_ONCE, MAX_LOGGED, Allowance, LimitedLog
 from rlvr.adapters.serving.loopback import LARGE_BODY, LoopbackServer
 from rlvr.adapters.serving.serve import EnvServer
@@ -107,7 +107,7 @@ def send_forever(link: socket.socket, data: bytes) -> None:
     ids=["no JSON", "empty", "binary", "no request"],
 )  # fmt: skip
 def test_who_sends_what_is_no_request_is_listened_to_more_and_more_slowly(server: EnvServer, data: bytes):
-    ended, asked = threading.Event(), 2 * listening.REFUSALS
+    ended, asked = threading.Event(), 2 * web_server.REFUSALS
     with opened(server) as bad, connect(server.url, env=GUESS) as env:
         env.reset(seed=0)
 
@@ -124,7 +124,7 @@ def test_who_sends_what_is_no_request_is_listened_to_more_and_more_slowly(server
             if any(env.step("\\boxed{7}")[2:4]):
                 env.reset(seed=0)
         # What is above the allowance takes its time, however fast the machine is; 32 are under way at once.
-        least = (asked - listening.REFUSALS - wire.MAX_UNDER_WAY - 10) / listening.REFUSALS_A_SECOND
+        least = (asked - web_server.REFUSALS - wire.MAX_UNDER_WAY - 10) / web_server.REFUSALS_A_SECOND
         assert time.monotonic() - began > least > 1.0
         ended.set()
         bad.socket.shutdown(socket.SHUT_RDWR)
@@ -134,7 +134,7 @@ def test_who_sends_what_is_no_request_is_listened_to_more_and_more_slowly(server
 def test_a_client_whose_messages_are_refused_goes_on(server: EnvServer):
     """The control: few of them cost nothing, and more of them some time, not the connection."""
     with opened(server) as link:
-        for number in range(2 * listening.REFUSALS):
+        for number in range(2 * web_server.REFUSALS):
             link.send("{")
             assert json.loads(link.recv(PATIENCE))["error"]["code"] == "bad_request", number
         assert ask(link, {"id": "a", "op": "ping"}) == {"id": "a", "results": []}
@@ -159,9 +159,9 @@ def test_a_flood_of_frames_that_ask_for_nothing_ends_its_connection(server: EnvS
 
 def test_pings_and_large_fragments_of_an_honest_client_are_taken(server: EnvServer):
     with opened(server) as link:
-        for _ in range(listening.IDLE_FRAMES - 50):
+        for _ in range(web_server.IDLE_FRAMES - 50):
             assert link.ping().wait(PATIENCE)
-        link.send([" " * listening.SMALL_FRAGMENT] * 2 * listening.IDLE_FRAMES + ['{"id": "a", "op": "ping"}'])
+        link.send([" " * web_server.SMALL_FRAGMENT] * 2 * web_server.IDLE_FRAMES + ['{"id": "a", "op": "ping"}'])
         assert json.loads(link.recv(PATIENCE)) == {"id": "a", "results": []}
 
 
@@ -221,7 +221,7 @@ def test_connections_that_say_nothing_give_way_to_those_that_do(monkeypatch):
 
 @pytest.mark.slow
 def test_who_takes_no_answers_is_cut_off_without_a_token_too(monkeypatch):
-    monkeypatch.setattr("rlvr.adapters.serving.listening.PATIENCE", 0.3)
+    monkeypatch.setattr("rlvr.adapters.serving.web_server.PATIENCE", 0.3)
     with EnvServer(GUESS, limit=1) as server, connect(server.url) as env:
         env.reset(seed=0)
         with socket.socket() as link:

@@ -194,7 +194,7 @@ def test_an_episode_over_the_limit_of_a_drain_is_a_fault():
         server.drain()
         assert server._thread is not None
         server._thread.join(30)
-        assert server.sessions.measures.cut == 1
+        assert server.sessions.metrics.cut == 1
         with pytest.raises(ConnectionError):
             env.step(SEVEN)
 
@@ -260,7 +260,7 @@ WHOLE, HALF = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", b"POST /v1 HTT
 @pytest.mark.parametrize(("before", "sent"), [(b"", b""), (b"", HALF), (WHOLE, HALF)], ids=["none", "half", "second"])
 def test_who_never_says_what_it_asks_for_is_cut_off_and_others_are_not(monkeypatch, before: bytes, sent: bytes):
     """Without a token too: a few hundred of them would hold every file descriptor of the server."""
-    monkeypatch.setattr("rlvr.adapters.serving.listening.HEAD_SECONDS", 0.3)
+    monkeypatch.setattr("rlvr.adapters.serving.web_server.HEAD_SECONDS", 0.3)
     with EnvServer(GUESS, token=None) as server, connect(server.url) as env:
         env.reset(seed=0)
         with socket.create_connection(("127.0.0.1", server.port)) as slow:

@@ -17,7 +17,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 FAULTS = frozenset({"env_error", "timeout", "internal"})
 
 
-class Measures:
+class SessionMetrics:
     """Counts of one `SessionTable`, which only grow.
 
     Attributes:
@@ -67,9 +67,9 @@ class _Collector:
             "rlvr_draining": ("1 while no new sessions are taken", lambda table: int(table.draining)),
         }
         counters: dict[str, tuple[str, Callable[[SessionTable], int]]] = {
-            "rlvr_sessions_opened": ("sessions that were opened", lambda table: table.measures.opened),
-            "rlvr_episodes": ("episodes that ended", lambda table: table.measures.episodes),
-            "rlvr_faults": ("items that failed by the environment or the server", lambda table: table.measures.faults),
+            "rlvr_sessions_opened": ("sessions that were opened", lambda table: table.metrics.opened),
+            "rlvr_episodes": ("episodes that ended", lambda table: table.metrics.episodes),
+            "rlvr_faults": ("items that failed by the environment or the server", lambda table: table.metrics.faults),
         }
         for kind, families in ((GaugeMetricFamily, gauges), (CounterMetricFamily, counters)):
             for name, (text, read) in families.items():
@@ -80,10 +80,10 @@ class _Collector:
         items = CounterMetricFamily("rlvr_items", "items that were answered", labels=["env", "op", "code"])
         steps = HistogramMetricFamily("rlvr_step_seconds", "from a step's request to its answer", labels=["env"])
         for env_id, table in self._tables.items():
-            for (op, code), count in sorted(table.measures.items.items()):
+            for (op, code), count in sorted(table.metrics.items.items()):
                 items.add_metric([env_id, op, code], count)
-            totals = zip([*map(str, BOUNDS), "+Inf"], accumulate(table.measures.buckets), strict=True)
-            steps.add_metric([env_id], list(totals), table.measures.seconds)
+            totals = zip([*map(str, BOUNDS), "+Inf"], accumulate(table.metrics.buckets), strict=True)
+            steps.add_metric([env_id], list(totals), table.metrics.seconds)
         yield items
         yield steps
 
