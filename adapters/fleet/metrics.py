@@ -6,10 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from rlvr.adapters.serving.sessions import SessionTable
+from typing import Any
 
 # Upper bounds of the seconds that an item took, from its request to its answer.
 BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -54,19 +51,19 @@ class SessionMetrics:
 class _Collector:
     """The tables' counts as families of Prometheus."""
 
-    def __init__(self, tables: Mapping[str, SessionTable]) -> None:
+    def __init__(self, tables: Mapping[str, Any]) -> None:
         self._tables = tables
 
     def collect(self) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-        gauges: dict[str, tuple[str, Callable[[SessionTable], int]]] = {
+        gauges: dict[str, tuple[str, Callable[[Any], int]]] = {
             "rlvr_sessions": ("sessions that are open", len),
             "rlvr_sessions_limit": ("sessions that there may be at once", lambda table: table.limit),
             "rlvr_episodes_under_way": ("episodes that began and have not ended", lambda table: table.playing),
             "rlvr_draining": ("1 while no new sessions are taken", lambda table: int(table.draining)),
         }
-        counters: dict[str, tuple[str, Callable[[SessionTable], int]]] = {
+        counters: dict[str, tuple[str, Callable[[Any], int]]] = {
             "rlvr_sessions_opened": ("sessions that were opened", lambda table: table.metrics.opened),
             "rlvr_episodes": ("episodes that ended", lambda table: table.metrics.episodes),
             "rlvr_faults": ("items that failed by the environment or the server", lambda table: table.metrics.faults),
@@ -88,7 +85,7 @@ class _Collector:
         yield steps
 
 
-def exposition(tables: Mapping[str, SessionTable]) -> bytes:
+def exposition(tables: Mapping[str, Any]) -> bytes:
     """The counts of some tables, by the ids of their environments, in Prometheus' text format.
 
     Raises:
