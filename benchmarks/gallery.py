@@ -127,6 +127,9 @@ def section(described: Card, env: TextEnv | None, measured: dict[str, Any] | Non
     text += "| levels | turns | reward | lowest expert, highest luck | source | licence |\n|---|---|---|---|---|---|\n"
     cells = (described.levels, turns, described.reward, scores(measured), described.source, described.licence)
     text += f"| {' | '.join(map(str, cells))} |\n"
+    for title, words in described.sections.items():
+        if title not in ("Levels", "Arguments"):  # which stand in what it asks, and in `rlvr card`
+            text += f"\n*{title}:* {words}\n"
     if env is None:
         return text + "\nIts rows are not here.\n"
     prompt, played, verdict, player = episode(env, CALLS.get(name))

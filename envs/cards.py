@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import random
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,8 @@ from rlvr.envs.core.task import Task
 from rlvr.envs.core.text_env import TextEnv
 
 OURS = "Apache-2.0"
+SECTIONS = ("Observation", "Actions", "Reward", "Episode end", "Levels", "Arguments")  # of a task's docstring
+_SECTION = re.compile(rf"({'|'.join(SECTIONS)}|Args): *(.*)")
 SUMMARIES = Path(__file__).with_name("summaries.json")
 # The licences that the authors of data sets state, by the name on the hub.
 LICENCES = {
@@ -117,6 +121,7 @@ class Card:
         space: how many tasks a level has, where these are few enough to be listed.
         ready: whether it can be made here; a table without its rows cannot, nor what needs a package that is missing.
         missing: why it cannot; "" where it can.
+        sections: what its docstring says under the names of ``SECTIONS``.
     """
 
     env_id: str
@@ -132,6 +137,7 @@ class Card:
     ready: bool
     missing: str
     best: tuple[float, ...] = ()
+    sections: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
@@ -155,7 +161,9 @@ class Card:
             rows["luck"] = NEAR[self.env_id]
         if self.best:
             rows["best"] = f"{', '.join(f'{score:.2f}' for score in self.best)} by level: the expert's mean reward"
-        return "\n".join([self.env_id, *(f"  {name:<8} {text}" for name, text in rows.items())])
+        rows |= {name.lower(): self.sections[name] for name in self.sections if name != "Levels"}
+        width = max(map(len, rows))
+        return "\n".join([self.env_id, *(f"  {name:<{width}} {text}" for name, text in rows.items())])
 
 
 @dataclass(frozen=True)
@@ -226,6 +234,7 @@ def card(env_id: str) -> Card:
         ready=ready,
         missing=missing,
         best=tuple(best_scores(env_id)),
+        sections=sections(described if isinstance(described, type) else type(described)),
     )
 
 
@@ -335,8 +344,30 @@ def _asks(task: Task[Any] | type[Task[Any]], module: str) -> str:
     text = getattr(task, "asks", None)
     if isinstance(text, str):
         return text
-    first, *more = _paragraphs(task if isinstance(task, type) else type(task), module)
-    return " ".join([first, *(levels for levels in more[:1] if levels.startswith("Level"))])
+    kind = task if isinstance(task, type) else type(task)
+    first, *more = _paragraphs(kind, module)
+    levels = [each for each in more[:1] if each.startswith("Level")] or [sections(kind).get("Levels", "")]
+    return " ".join([first, *levels]).strip()
+
+
+def sections(kind: type[Task[Any]]) -> dict[str, str]:
+    """What a task's docstring says under each name of ``SECTIONS``, else a base's, else its module's.
+
+    A section is a line ``Observation: the board.`` and the lines below it, up to a blank one or the next section.
+    """
+    texts: dict[str, str] = {}
+    docs = [base.__doc__ for base in reversed(kind.__mro__) if base.__module__ != Task.__module__]
+    for doc in (importlib.import_module(kind.__module__).__doc__, *docs):
+        name = None
+        for line in inspect.cleandoc(doc or "").splitlines():
+            if begins := _SECTION.match(line):
+                name = begins[1].replace("Args", "Arguments")
+                texts[name] = begins[2]
+            elif line.strip() and name is not None:
+                texts[name] = f"{texts[name]} {line.strip()}".strip()
+            else:
+                name = None
+    return {name: texts[name] for name in SECTIONS if name in texts}
 
 
 def _paragraphs(kind: type[Task[Any]], module: str) -> list[str]:
@@ -344,7 +375,8 @@ def _paragraphs(kind: type[Task[Any]], module: str) -> list[str]:
     text = (kind.__doc__ or "").strip()
     if not text or text.startswith("Args:") or any(kind.__doc__ == base.__doc__ for base in kind.__mro__[1:]):
         text = (importlib.import_module(module).__doc__ or "").strip()
-    return [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
+    paragraphs = [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
+    return [paragraph for paragraph in paragraphs if not _SECTION.match(paragraph)]
 
 
 def _origin(task: Task[Any] | type[Task[Any]], module: str) -> tuple[str, str]:

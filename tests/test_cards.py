@@ -18,7 +18,8 @@ import rlvr
 from rlvr.cli import main
 from rlvr.envs import cards
 from rlvr.envs.bridges.names import PREFIXES
-from rlvr.envs.cards import card, measure, summary, summary_from_docstring
+from rlvr.envs.cards import card, measure, sections, summary, summary_from_docstring
+from rlvr.envs.core.task import Task
 from rlvr.envs.tasks import guesses
 
 from .needs import needs_sandbox
@@ -207,3 +208,35 @@ def test_the_measured_cards_are_of_ids_that_exist_and_their_figures_make_sense()
             assert score["shared"] == 0, f"{env_id}: train and test share a task"
             assert not always_solvable or score["expert"] in (1.0, None), f"{env_id} level {score['level']}"
             assert 0.0 <= score["random"] <= 1.0
+
+
+def test_a_card_shows_the_sections_of_the_docstring():
+    class Family(Task[str]):
+        """Words.
+
+        Observation: a word.
+        Actions: the word written backwards,
+            in a box.
+        """
+
+    class Reverse(Family):
+        """Write a word backwards.
+
+        Levels 1 and 2: short and long words.
+
+        Observation: a long word.
+        Episode end: after one action.
+
+        Args:
+            letters: of which words are made.
+
+        Not of any section: this.
+        """
+
+    assert sections(Reverse) == {
+        "Observation": "a long word.",
+        "Actions": "the word written backwards, in a box.",
+        "Episode end": "after one action.",
+        "Arguments": "letters: of which words are made.",
+    }
+    assert sections(Task) == {}
