@@ -263,9 +263,9 @@ def test_it_is_an_environment_like_any_other(server: Any):
     ("customer", "error", "says"),
     [
         ("Ada", TypeError, "an Endpoint or a function"),
-        ({"base_url": "http://127.0.0.1:9/v1"}, TypeError, "lacks one"),
+        ({"base_url": "http://127.0.0.1:9/v1"}, TypeError, "an endpoint lacks a setting"),
         ({"base_url": "ftp://x", "model": "m"}, ValueError, "http or https"),
-        ({"base_url": "http://x/v1", "model": "m", "age": 3}, TypeError, "no such setting"),
+        ({"base_url": "http://x/v1", "model": "m", "age": 3}, TypeError, "no setting .age."),
     ],
 )
 def test_what_is_no_customer_is_refused(customer: Any, error: type[Exception], says: str):

@@ -95,7 +95,7 @@ def test_looking_up_any_path_raises_nothing(value, path):
     [
         ({"answer": "result"}, r"row 0 of .* lacks result; it has question, answer"),
         ({"answer": "answer.0.x"}, r"lacks answer\.0\.x"),
-        ({"gold": "answer"}, "columns names 'gold', which is none of question, answer, solution"),
+        ({"gold": "answer"}, "columns maps no 'gold'; it maps question, answer, solution"),
         ("answer", "columns maps expected names"),
         ({"answer": 3}, "columns maps expected names"),
     ],
@@ -302,7 +302,7 @@ def test_every_prompt_style_is_said_and_its_reply_read(env_id):
         ({"few_shot": 1, "few_shot_split": "dev"}, "has no split 'dev'"),
         ({"decontaminate": "rlvr/Countdown-v0"}, "no table of questions"),
         ({"decontaminate": "nowhere.jsonl"}, "neither the id of an environment nor a file"),
-        ({"columns": {"quastion": "q"}}, "columns names 'quastion'"),
+        ({"columns": {"quastion": "q"}}, "columns maps no 'quastion'"),
         ({"prompt_style": "loud"}, "prompt_style 'loud'"),
     ],
 )
