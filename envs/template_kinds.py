@@ -236,12 +236,9 @@ class CLASSGame(SeatGame[Heaps]):
 
     title = "Two heaps"
     nouns = ("heap", "stones", "stone", "from", "take")  # words that a move may have besides
+    decisions = 13  # an upper bound of the moves of one seat
+    first_state = Heaps(13, 12)
     opening = (0, 3)  # random moves before a task begins, so that tasks differ
-
-    @property
-    def decisions(self) -> int:
-        """An upper bound of the moves of one seat."""
-        return 13
 
     def rules(self) -> str:
         """What every seat reads first."""
@@ -249,9 +246,6 @@ class CLASSGame(SeatGame[Heaps]):
             "Two heaps of 13 and 12 stones. The seats take turns; a move takes one, two or three stones from one heap. "
             "Whoever takes the last stone of all wins. A move is a heap's letter and how many to take, such as a 1."
         )
-
-    def start(self) -> Heaps:
-        return Heaps(13, 12)
 
     def actors(self, state: Heaps) -> tuple[int, ...]:
         """Who moves now; nobody when the game is over."""

@@ -92,8 +92,9 @@ class BoardGame(Game[BoardState], Generic[B]):
         return self.show(board)
 
     def named(self, move: str) -> str:
-        """The spelling of a move in ``legal``; commas and brackets around parts do not count."""
-        return " ".join(move.strip("()[]").replace(",", " ").split())
+        """The spelling of a move in ``legal``: without commas and brackets around parts; ``u`` is ``up``, and so on."""
+        name = " ".join(move.strip("()[]").replace(",", " ").split())
+        return SHORT.get(name, name) if "up, down, left" in self.move_form else name
 
     # the frame
 
@@ -193,11 +194,6 @@ def _solution_moves(game: SearchedGame[Any], first: Hashable) -> dict[Hashable, 
         solution_moves[board] = move
         board = game.after(board, move)
     return solution_moves
-
-
-def directed(move: str) -> str:
-    """``up`` for ``u`` and ``up``, and so on."""
-    return SHORT.get(move, move)
 
 
 def shortest(start: N, neighbours: Neighbours[N], reached: Callable[[N], bool], most: int = 10**9) -> list[str] | None:

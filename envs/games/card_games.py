@@ -38,6 +38,7 @@ class HigherLower(Game[Deck]):
     always_solvable = False
     # For each level: the highest card, how many there are of each, the calls, and how many must be right.
     sizes: ClassVar = ((9, 1, 5, 4), (13, 1, 8, 6), (13, 1, 10, 8), (13, 2, 11, 8), (13, 3, 14, 10))
+    turn_limits = tuple(calls for _, _, calls, _ in sizes)
 
     def start(self, rng: random.Random, level: int) -> Deck:
         """Shuffles a deck with ``copies`` of each card; the first lies open."""
@@ -46,19 +47,13 @@ class HigherLower(Game[Deck]):
         rng.shuffle(cards)
         return Deck(tuple(cards), level)
 
-    def turns(self, level: int) -> int:
-        """The calls of the level: each turn is one, right or wrong."""
-        return int(self.sizes[level - 1][2])
-
     def content(self, state: Deck) -> str:
-        """The order of the whole deck."""
         return " ".join(map(str, state.cards))
 
     def reminder(self, state: Deck) -> str:
         return "Write higher or lower."
 
     def rules(self, state: Deck) -> str:
-        """Deck, goal and calls; that an equal card makes both calls wrong is said where there are any."""
         highest, copies, calls, goal = self.sizes[state.level - 1]
         equal = " An equal card makes either call wrong." if copies > 1 else ""
         return (
@@ -97,7 +92,6 @@ class HigherLower(Game[Deck]):
         return boxed("higher" if above >= below else "lower", f"Cards left: {above} higher, {below} lower.")
 
     def sample_action(self, state: Deck, rng: random.Random) -> str:
-        """Either call, without a look at the open card."""
         return boxed(rng.choice(("higher", "lower")))
 
 
@@ -154,32 +148,26 @@ class Blackjack(Game[BlackjackTable]):
         HouseRules(7, 2, False, True, True),
         HouseRules(9, 2, False, True, True),
     )
+    turn_limits = tuple(5 * house.hands for house in houses)
 
     def start(self, rng: random.Random, level: int) -> BlackjackTable:
         """Draws a seed, which decides every shoe of the game, and deals the first hand."""
         seed = rng.getrandbits(48)
         return deal(BlackjackTable(seed, level, shuffled(seed, 1, self.houses[level - 1]), 0, (), ()))
 
-    def turns(self, level: int) -> int:
-        """Five for each hand; a player who hits oftener than that runs out of turns."""
-        return 5 * int(self.houses[level - 1].hands)
-
     def difficulty(self, state: BlackjackTable) -> float:
-        """Hands to play."""
+        """Hands to play on the level."""
         return float(self.houses[state.level - 1].hands)
 
     def content(self, state: BlackjackTable) -> str:
-        """The seed alone: it decides all cards at a level."""
         return str(state.seed)
 
     def reminder(self, state: BlackjackTable) -> str:
-        """Names ``double`` only on the levels that allow it."""
         if self.houses[state.level - 1].double:
             return "Write hit, stand or double (only with two cards)."
         return "Write hit or stand."
 
     def rules(self, state: BlackjackTable) -> str:
-        """The house rules of the level: the dealer's sight and soft 17, doubling, shoe, and the points to end with."""
         house = self.houses[state.level - 1]
         shoe = f"The cards come from one shoe of {house.decks} decks" if house.decks else "One deck is shuffled anew"
         sight = f"The second card of the dealer is {'open' if house.open else 'hidden until then'}."
@@ -197,7 +185,6 @@ class Blackjack(Game[BlackjackTable]):
         )
 
     def shown(self, state: BlackjackTable) -> str:
-        """The hand, the points, and what can be seen of the dealer's cards."""
         house = self.houses[state.level - 1]
         dealer = names(state.dealer) if house.open else f"{names(state.dealer[:1])} and a hidden card"
         return (
@@ -269,7 +256,6 @@ class Blackjack(Game[BlackjackTable]):
         return values
 
     def sample_action(self, state: BlackjackTable, rng: random.Random) -> str:
-        """Hit or stand, or double where it is allowed now."""
         double = self.houses[state.level - 1].double and len(state.player) == 2
         return boxed(rng.choice(("hit", "stand", "double") if double else ("hit", "stand")))
 
@@ -387,6 +373,7 @@ class MemoryPairs(Game[Pairs]):
     levels = 5
     nouns = ("card", "cell", "over", "turn")
     sizes: ClassVar = ((2, 4), (3, 4), (4, 4), (4, 5), (4, 6))
+    turn_limits = tuple(2 * height * width - 2 for height, width in sizes)  # enough without forgetting
 
     def start(self, rng: random.Random, level: int) -> Pairs:
         """Shuffles two of each letter onto the board."""
@@ -395,13 +382,7 @@ class MemoryPairs(Game[Pairs]):
         rng.shuffle(cards)
         return Pairs("".join(cards), level)
 
-    def turns(self, level: int) -> int:
-        """4n - 2 flips for n pairs: what a player who forgets nothing needs at worst."""
-        height, width = self.sizes[level - 1]
-        return int(2 * height * width - 2)
-
     def content(self, state: Pairs) -> str:
-        """The letters of all cells, row by row."""
         return state.cards
 
     def reminder(self, state: Pairs) -> str:
@@ -412,7 +393,6 @@ class MemoryPairs(Game[Pairs]):
         )
 
     def rules(self, state: Pairs) -> str:
-        """The board face down, and when two cards stay open."""
         return (
             f"On the board lie {len(state.cards)} cards, hidden: {len(state.cards) // 2} letters, each of them twice. "
             f"Turn cards over, one a turn. When two are open and show the same letter, they stay open; if not, both "
@@ -421,7 +401,6 @@ class MemoryPairs(Game[Pairs]):
         )
 
     def shown(self, state: Pairs) -> str:
-        """The table: cards that were taken or are open, and dots for those that lie face down."""
         width = self.sizes[state.level - 1][1]
         cells = "".join(c if i in state.taken or i == state.open else "." for i, c in enumerate(state.cards))
         return board(cells[i : i + width] for i in range(0, len(cells), width))
@@ -463,6 +442,5 @@ class MemoryPairs(Game[Pairs]):
         return boxed(Cell(*divmod(index, self.sizes[state.level - 1][1])))
 
     def sample_action(self, state: Pairs, rng: random.Random) -> str:
-        """A flip of any hidden card, seen before or not."""
         hidden = [i for i in range(len(state.cards)) if i != state.open and i not in state.taken]
         return boxed(Cell(*divmod(rng.choice(hidden), self.sizes[state.level - 1][1])))

@@ -42,6 +42,7 @@ class MultiArmedBandit(Game[Arms]):
     # For each level: the arms, how far off a payout may be, and the pulls.
     sizes: ClassVar = ((4, 8, 10), (5, 12, 16), (6, 16, 24), (8, 20, 32), (10, 24, 40))
     lead: Final = 4
+    turn_limits = tuple(pulls + 1 for _, _, pulls in sizes)
 
     def start(self, rng: random.Random, level: int) -> Arms:
         """Draws distinct values from 20 to 80 until the best leads by 4."""
@@ -52,23 +53,16 @@ class MultiArmedBandit(Game[Arms]):
             if best - second >= self.lead:
                 return Arms(tuple(values), rng.getrandbits(48), level)
 
-    def turns(self, level: int) -> int:
-        """The pulls and one turn to name an arm."""
-        return int(self.sizes[level - 1][2] + 1)
-
     def content(self, state: Arms) -> str:
-        """All values and the seed of the payouts."""
         return f"{state.values} {state.seed}"
 
     def letters(self, state: Arms) -> str:
-        """The names of the arms."""
         return "abcdefghij"[: len(state.values)]
 
     def reminder(self, state: Arms) -> str:
         return f"Write pull or name and one of the letters {' '.join(self.letters(state))}."
 
     def rules(self, state: Arms) -> str:
-        """The range of values, the lead and the spread, which make exact bounds possible."""
         _, spread, pulls = self.sizes[state.level - 1]
         return (
             f"A machine has the arms {' '.join(self.letters(state))}. Each arm has a value of its own, a whole number "
@@ -79,7 +73,6 @@ class MultiArmedBandit(Game[Arms]):
         )
 
     def shown(self, state: Arms, turn: int) -> str:
-        """What each arm that was pulled has paid, and how many turns are left after ``turn``."""
         paid: dict[str, list[str]] = {}
         for arm, payout in state.pulls:
             paid.setdefault(self.letters(state)[arm], []).append(str(payout))
@@ -118,11 +111,9 @@ class MultiArmedBandit(Game[Arms]):
         return boxed(f"pull {self.letters(state)[wider]}", thought)
 
     def direct_answer(self, state: Arms) -> str:
-        """Names the best arm without a pull."""
         return boxed(f"name {self.letters(state)[state.values.index(max(state.values))]}")
 
     def sample_action(self, state: Arms, rng: random.Random) -> str:
-        """Pulls a random arm, one time in ten names one."""
         return boxed(f"{'name' if rng.random() < 0.1 else 'pull'} {rng.choice(self.letters(state))}")
 
 
@@ -165,6 +156,7 @@ class Secretary(Game[Queue]):
     nouns = ("candidate", "this")
     always_solvable = False
     sizes: ClassVar = ((4, 0), (6, 0), (9, 1), (13, 2), (18, 3))  # candidates, and the way in which scores come about
+    turn_limits = tuple(count for count, _ in sizes)
 
     def start(self, rng: random.Random, level: int) -> Queue:
         """Draws distinct scores in the level's way: uniform, or the larger, smaller or mean of two."""
@@ -177,19 +169,13 @@ class Secretary(Game[Queue]):
                 scores.append(score)
         return Queue(tuple(scores), level)
 
-    def turns(self, level: int) -> int:
-        """One for each candidate: the last must be taken or the game is lost."""
-        return int(self.sizes[level - 1][0])
-
     def content(self, state: Queue) -> str:
-        """All scores in their order."""
         return " ".join(map(str, state.scores))
 
     def reminder(self, state: Queue) -> str:
         return "Write take or next."
 
     def rules(self, state: Queue) -> str:
-        """How scores come about is told, so the full-information rule applies."""
         count, way = self.sizes[state.level - 1]
         return (
             f"{count} candidates come one after the other. Each has a score of its own: {SCORES[way][0]}; no two are "
@@ -198,7 +184,6 @@ class Secretary(Game[Queue]):
         )
 
     def shown(self, state: Queue) -> str:
-        """The present candidate's score, and the best so far."""
         seen = state.scores[: state.seen]
         return f"Candidate {state.seen} of {len(state.scores)}: {seen[-1]} (best so far: {max(seen)})"
 
@@ -227,7 +212,6 @@ class Secretary(Game[Queue]):
         return boxed("take" if odds <= 1 else "next", f"The best so far, with {left} to come.")
 
     def sample_action(self, state: Queue, rng: random.Random) -> str:
-        """Takes one time in five."""
         return boxed("take" if rng.random() < 0.2 else "next")
 
 
@@ -265,25 +249,20 @@ class PushYourLuck(Game[Dice]):
         (8, 2, 18, 44, 48),
         (10, 2, 20, 62, 68),
     )
+    turn_limits = tuple(turns for _, _, turns, _, _ in sizes)
 
     def start(self, rng: random.Random, level: int) -> Dice:
         """Draws the goal from the level's range and a seed for the die."""
         sides, bad, _, low, high = self.sizes[level - 1]
         return Dice(rng.getrandbits(48), sides, bad, rng.randint(low, high), level)
 
-    def turns(self, level: int) -> int:
-        """From 8 to 20: a roll and a bank are one turn each."""
-        return int(self.sizes[level - 1][2])
-
     def content(self, state: Dice) -> str:
-        """The goal and the seed of the die."""
         return f"{state.goal} with {state.seed}"
 
     def reminder(self, state: Dice) -> str:
         return "Write roll or bank."
 
     def rules(self, state: Dice) -> str:
-        """Goal, die, its bad faces and the turns: all that the optimal policy depends on."""
         bad = "a 1" if state.bad == 1 else "a 1 or 2" if state.bad == 2 else f"a 1 to {state.bad}"
         return (
             f"Bank {state.goal} points or more to win. A roll of a die with {state.sides} equally likely sides adds "
@@ -293,7 +272,6 @@ class PushYourLuck(Game[Dice]):
         )
 
     def shown(self, state: Dice) -> str:
-        """Pot, bank, goal and the turns left."""
         left = counted(self.turns(state.level) - state.turn, "turn")
         return f"Pot {state.pot}, bank {state.banked} of {state.goal}, {left} left"
 
@@ -321,7 +299,6 @@ class PushYourLuck(Game[Dice]):
         return boxed("bank" if state.pot and bank >= roll else "roll", f"{state.pot} in the pot.")
 
     def sample_action(self, state: Dice, rng: random.Random) -> str:
-        """Banks a pot three times in ten, else rolls."""
         return boxed("bank" if state.pot and rng.random() < 0.3 else "roll")
 
 

@@ -45,10 +45,7 @@ class LightsOutGame(BoardGame[Lamps]):
 
     move_form = "A move is a cell, such as b3: its lamp is pressed."
     nouns = ("cell", "lamp", "at")
-
-    def turns(self, level: int) -> int:
-        """Twice as many as there are lamps, more than any set of presses needs."""
-        return 2 * LAMP_LEVELS[level - 1][0] ** 2
+    turn_limits = tuple(2 * size**2 for size, _, _ in LAMP_LEVELS)
 
     def deal(self, rng: random.Random, level: int) -> Lamps:
         """Presses random lamps of a dark board until enough presses are needed."""
@@ -70,7 +67,6 @@ class LightsOutGame(BoardGame[Lamps]):
         return [self.identity(board) for board in boards if least <= fewest(*board).bit_count() <= size * size // 2 + 1]
 
     def guide(self, board: Lamps) -> str:
-        """Which lamps a press switches: orthogonal, diagonal, or across the edges."""
         return (
             f"Lights out. Put out all lamps. Pressing a lamp switches {SWITCHED[board.pattern]}: those that are on go "
             "off, and those that are off go on.\n* on, . off; columns have letters and rows have numbers."
@@ -81,7 +77,6 @@ class LightsOutGame(BoardGame[Lamps]):
         return drawn_board(signs[at : at + board.size] for at in range(0, len(signs), board.size))
 
     def legal(self, board: Lamps) -> list[str]:
-        """Every cell, whatever its lamp: a press is never refused."""
         return list(cell_names(board.size))
 
     def after(self, board: Lamps, move: str) -> Lamps:
@@ -175,10 +170,7 @@ class FloodIt(BoardGame[Flood]):
 
     move_form = "A move is the name of a colour."
     nouns = ("colour", "color", "flood", "paint", "fill")
-
-    def turns(self, level: int) -> int:
-        """The level's fixed number, in which the expert finishes every board dealt."""
-        return FLOODS[level - 1][2]
+    turn_limits = tuple(moves for _, _, moves in FLOODS)
 
     def deal(self, rng: random.Random, level: int) -> Flood:
         """Draws boards of all colours until the expert needs no more than the turns."""
@@ -201,7 +193,6 @@ class FloodIt(BoardGame[Flood]):
         return count
 
     def guide(self, board: Flood) -> str:
-        """The rules, and a letter for each colour."""
         names = ", ".join(f"{name[0]} {name}" for name in COLOURS[: len(board.masks)])
         return (
             "Flood-It. The area is the top left cell (a1) and all cells of its colour that are joined to it by edges. "
@@ -210,7 +201,6 @@ class FloodIt(BoardGame[Flood]):
         )
 
     def show(self, board: Flood) -> str:
-        """The first letter of each cell's colour."""
         return drawn_board(
             "".join(COLOURS[colour_at(board, row * (board.size + 1) + column)][0] for column in range(board.size))
             for row in range(board.size)
@@ -221,7 +211,6 @@ class FloodIt(BoardGame[Flood]):
         return next((colour for colour in COLOURS if move == colour[0]), move)
 
     def legal(self, board: Flood) -> list[str]:
-        """Every colour but the area's own, also one that is no longer on the board."""
         now = colour_at(board, 0)
         return [name for colour, name in enumerate(COLOURS[: len(board.masks)]) if colour != now]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from rlvr.envs.core.seeding import stream
@@ -144,11 +144,16 @@ class Game(Task[S], Generic[S]):
     Attributes:
         verbs: the words that this game's own moves begin with.
         nouns: words that a move may have besides, without another meaning: "arm" in "pull arm a".
+        turn_limits: the turns of each level.
     """
 
     system = SYSTEM
     verbs: ClassVar[Collection[str]] = ()
     nouns: ClassVar[Collection[str]] = ()
+    turn_limits: ClassVar[Sequence[int]] = ()
+
+    def turns(self, level: int) -> int:
+        return self.turn_limits[level - 1]
 
     def rules(self, state: S) -> str:
         """The first observation: rules, form of a move, and the state."""

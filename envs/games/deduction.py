@@ -102,11 +102,9 @@ class CodeBreaking(Game[Code]):
         return Code("".join(secret), symbols, level)
 
     def turns(self, level: int) -> int:
-        """From 7 to 11, enough for the expert."""
         return self.sizes[level - 1][2]
 
     def content(self, state: Code) -> str:
-        """The code and the symbols that it was drawn from."""
         return f"{state.secret} of {state.symbols}"
 
     def reminder(self, state: Code) -> str:
@@ -114,7 +112,6 @@ class CodeBreaking(Game[Code]):
         return f"A guess is {len(state.secret)} of the symbols {' '.join(state.symbols)}{also}."
 
     def rules(self, state: Code) -> str:
-        """The symbols, the length and what the two counts mean; each symbol of the code counts once."""
         positions, elsewhere = self.words
         return (
             f"Find my secret code of {len(state.secret)} symbols. {self.reminder(state)} After each guess I say "
@@ -161,11 +158,9 @@ class CodeBreaking(Game[Code]):
         return boxed(min(codes[:: 1 + len(codes) // POOL], key=worst).translate(outward), thought)
 
     def direct_answer(self, state: Code) -> str:
-        """The code, without a guess before it."""
         return boxed(state.secret)
 
     def sample_action(self, state: Code, rng: random.Random) -> str:
-        """A well-formed code, with repeats only where the game has them."""
         length = len(state.secret)
         drawn = rng.choices(state.symbols, k=length) if self.repeats else rng.sample(state.symbols, length)
         return boxed("".join(drawn))
@@ -220,6 +215,7 @@ class OneLie(Game[Liar]):
     levels = 5
     nouns = ("number",)
     sizes = ((30, 8), (100, 10), (200, 12), (500, 13), (1_000, 14))
+    turn_limits = tuple(turns for _, turns in sizes)
 
     def start(self, rng: random.Random, level: int) -> Liar:
         """Draws a range, the secret, and at which answer the lie falls, which may be after the end."""
@@ -227,19 +223,13 @@ class OneLie(Game[Liar]):
         first = rng.randint(1, 9 * width)
         return Liar(rng.randint(first, first + width - 1), first, first + width - 1, rng.randrange(turns), level)
 
-    def turns(self, level: int) -> int:
-        """From 8 to 14: the most that the expert needs over all secrets and lies."""
-        return self.sizes[level - 1][1]
-
     def content(self, state: Liar) -> str:
-        """The secret, its range and the place of the lie."""
         return f"{state.secret} of {state.first} to {state.last}, lie at {state.lie}"
 
     def reminder(self, state: Liar) -> str:
         return f"A guess is one whole number from {state.first} to {state.last}."
 
     def rules(self, state: Liar) -> str:
-        """One answer of the whole game may be a lie, but a right guess always wins."""
         return (
             f"Find my secret number. {self.reminder(state)} A wrong guess is answered with higher (the secret is "
             f"higher than the guess) or lower. At most one of these answers in the whole game is a lie; a right guess "
@@ -270,11 +260,9 @@ class OneLie(Game[Liar]):
         return boxed(guess, f"Possible numbers: {possible}.")
 
     def direct_answer(self, state: Liar) -> str:
-        """The secret as the guess."""
         return boxed(state.secret)
 
     def sample_action(self, state: Liar, rng: random.Random) -> str:
-        """Any number of the range, ruled out or not."""
         return boxed(rng.randint(state.first, state.last))
 
 
@@ -337,6 +325,7 @@ class OddCoin(Game[Coins]):
     nouns = ("coin", "coins", "and")
     sizes = ((9, True, 2), (6, False, 3), (12, False, 3), (27, True, 3), (39, False, 4))
     results: ClassVar = {1: "the left side is heavier", -1: "the right side is heavier", 0: "the pans balance"}
+    turn_limits = tuple(weighings + 1 for _, _, weighings in sizes)
 
     def start(self, rng: random.Random, level: int) -> Coins:
         """Draws labels from 1 to 99, the odd one among them and, where it is unknown, its weight."""
@@ -344,12 +333,7 @@ class OddCoin(Game[Coins]):
         labels = tuple(sorted(rng.sample(range(1, 100), count)))
         return Coins(rng.choice(labels), known or rng.random() < 0.5, labels, level)
 
-    def turns(self, level: int) -> int:
-        """The fewest weighings that can do, and one turn to name the coin."""
-        return self.sizes[level - 1][2] + 1
-
     def content(self, state: Coins) -> str:
-        """The odd coin, its weight and all labels."""
         return f"{state.odd} {'heavy' if state.heavier else 'light'} of {state.labels}"
 
     def reminder(self, state: Coins) -> str:
@@ -358,7 +342,6 @@ class OddCoin(Game[Coins]):
         return f"Write weigh, the coins of the left pan, vs, as many for the right pan; or {name}, N being a coin."
 
     def rules(self, state: Coins) -> str:
-        """Whether the odd coin is known to be heavier, the labels, and the turns."""
         count, known, weighings = self.sizes[state.level - 1]
         odd = "heavier than" if known else "either heavier or lighter (say which) than"
         return (
@@ -413,11 +396,9 @@ class OddCoin(Game[Coins]):
         return boxed(move, f"Coins that may be it: {counted}.")
 
     def direct_answer(self, state: Coins) -> str:
-        """Names the odd coin, and its weight where it is unknown."""
         return boxed(named(state.odd, state.heavier, self.sizes[state.level - 1][1]))
 
     def sample_action(self, state: Coins, rng: random.Random) -> str:
-        """Names a coin three times in ten, else weighs random coins of equal number."""
         if rng.random() < 0.3:
             known = self.sizes[state.level - 1][1]
             return boxed(named(rng.choice(state.labels), known or rng.random() < 0.5, known))

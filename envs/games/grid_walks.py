@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from rlvr.envs.games.board_game import WAYS, BoardGame, BoardState, SearchedGame, directed, shortest
+from rlvr.envs.games.board_game import WAYS, BoardGame, BoardState, SearchedGame, shortest
 from rlvr.envs.games.common import boxed, chance
 
 Place = tuple[int, int]
@@ -52,7 +52,6 @@ class FrozenLake(SearchedGame[Lake]):
         self.always_solvable = not slippery
 
     def turns(self, level: int) -> int:
-        """Four for each row, twelve on slippery ice."""
         return (12 if self.slippery else 4) * LAKES[level - 1][0]
 
     def deal(self, rng: random.Random, level: int) -> Lake:
@@ -70,7 +69,6 @@ class FrozenLake(SearchedGame[Lake]):
                 return Lake(lake, start, self.slippery, rng.getrandbits(32) if self.slippery else 0)
 
     def guide(self, board: Lake) -> str:
-        """The rules, with the chances of slipping where the ice is slippery."""
         ice = "A step into the edge of the board leaves you where you are."
         if board.slippery:
             ice = (
@@ -85,11 +83,7 @@ class FrozenLake(SearchedGame[Lake]):
     def show(self, board: Lake) -> str:
         return drawn(board.rows, board.at)
 
-    def named(self, move: str) -> str:
-        return directed(move)
-
     def legal(self, board: Lake) -> list[str]:
-        """All four ways: the edge of the board stops a step and does not forbid it."""
         return list(WAYS)
 
     def after(self, board: Lake, move: str) -> Lake:
@@ -112,7 +106,6 @@ class FrozenLake(SearchedGame[Lake]):
         return board.rows[board.at[0]][board.at[1]] == "G"
 
     def failed(self, board: Lake) -> str:
-        """A hole ends the game, also one that was slipped into."""
         return "you fell into a hole" if board.rows[board.at[0]][board.at[1]] == "H" else ""
 
     def search(self, board: Lake) -> list[str] | None:
@@ -220,9 +213,7 @@ class KeyDoor(SearchedGame[LockedRooms]):
     Levels 1 to 5: mazes of 4 x 4 to 8 x 8 rooms, 1 to 4 doors on the way, and as many keys off it.
     """
 
-    def turns(self, level: int) -> int:
-        """From 30 to 400; a shortest solution takes at most three quarters of them."""
-        return KEY_LEVELS[level - 1][2]
+    turn_limits = tuple(turns for _, _, turns in KEY_LEVELS)
 
     def deal(self, rng: random.Random, level: int) -> LockedRooms:
         """Puts doors on the only way to the goal and each key where it can be had before its door."""
@@ -247,7 +238,6 @@ class KeyDoor(SearchedGame[LockedRooms]):
                     return board
 
     def guide(self, board: LockedRooms) -> str:
-        """The rules; which key opens which door is told by its letter."""
         return (
             "A house of one storey. Walk to the goal G, one cell at a time. A capital letter is a locked door; to go "
             "through it you need the key of the same small letter, which you take by walking onto it, and keep.\n"
@@ -255,15 +245,10 @@ class KeyDoor(SearchedGame[LockedRooms]):
         )
 
     def show(self, board: LockedRooms) -> str:
-        """The whole maze without the keys that were taken, and the keys held."""
         rows = tuple(row.translate({ord(key): "." for key in board.keys}) for row in board.rows)
         return f"{drawn(rows, board.at)}\nYour keys: {' '.join(board.keys) or 'none'}."
 
-    def named(self, move: str) -> str:
-        return directed(move)
-
     def legal(self, board: LockedRooms) -> list[str]:
-        """The open cells beside, doors among them whose key is held."""
         return ways_on(board.rows, board.at, "#" + "".join(door for door in "ABCD" if door.lower() not in board.keys))
 
     def after(self, board: LockedRooms, move: str) -> LockedRooms:
@@ -340,10 +325,7 @@ class FogMaze(BoardGame[Fog]):
     is no such way: in a maze without loops that finds every cell.
     """
 
-    def turns(self, level: int) -> int:
-        """Enough to walk every corridor there and back."""
-        rooms = FOG_ROOMS[level - 1] ** 2
-        return 2 * (2 * rooms - 1)
+    turn_limits = tuple(4 * rooms**2 - 2 for rooms in FOG_ROOMS)  # every corridor there and back
 
     def deal(self, rng: random.Random, level: int) -> Fog:
         """Draws start and goal so that the goal cannot be seen from the start."""
@@ -357,7 +339,6 @@ class FogMaze(BoardGame[Fog]):
                 return Fog(tuple("".join(row) for row in grid), start, start, frozenset([start]))
 
     def guide(self, board: Fog) -> str:
-        """The size of the maze and that it has no loops, on which exploring can rely."""
         size = len(board.rows)
         return (
             f"A maze in fog. Find the goal G and walk onto it, one cell at a time. The maze has {size} rows and {size} "
@@ -366,21 +347,15 @@ class FogMaze(BoardGame[Fog]):
         )
 
     def show(self, board: Fog) -> str:
-        """The eight cells around and where one is; what was seen before is not shown again."""
         y, x = board.at
         view = [board.rows[row][x - 1 : x + 2] for row in range(y - 1, y + 2)]
         view[1] = f"{view[1][0]}@{view[1][2]}"
         return "\n".join(view) + f"\nYou are in row {y + 1}, column {x + 1}."
 
     def identity(self, board: Fog) -> str:
-        """The whole maze with its start, which the player never sees at once."""
         return drawn(board.rows, board.origin)
 
-    def named(self, move: str) -> str:
-        return directed(move)
-
     def legal(self, board: Fog) -> list[str]:
-        """The ways without a wall, all of which can be seen."""
         return ways_on(board.rows, board.at)
 
     def after(self, board: Fog, move: str) -> Fog:

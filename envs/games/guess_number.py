@@ -6,7 +6,6 @@ There are just enough turns for binary search, which the expert plays, to find e
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -53,16 +52,6 @@ class GuessNumber(Task[GuessNumberState]):
         start, offset = divmod(rng.randint(0, (largest - width + 1) * width - 1), width)  # one draw for both
         first, last = start + 1, start + width
         return _made(GuessNumberState, (first + offset, first, last, first, last, ""))
-
-    def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> GuessNumberState:
-        """Asks before it makes a state."""
-        width, largest = LEVELS[level - 1]
-        most = (largest - width + 1) * width - 1
-        while True:
-            start, offset = divmod(rng.randint(0, most), width)
-            first, last = start + 1, start + width
-            if accepts(f"{first + offset} of {first} to {last}"):
-                return _made(GuessNumberState, (first + offset, first, last, first, last, ""))
 
     def turns(self, level: int) -> int:
         """ceil(log2(n + 1)) for n numbers: what binary search needs at worst."""

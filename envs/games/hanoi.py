@@ -13,7 +13,6 @@ from rlvr.envs.games.common import COLUMNS
 
 # For each level: discs, pegs, and whether a disc may only go to the next peg.
 TOWERS = ((3, 3, False), (4, 3, False), (5, 3, False), (4, 3, True), (6, 3, False))
-DISC_TURNS = (8, 18, 36, 90, 75)
 
 
 class Tower(NamedTuple):
@@ -35,10 +34,7 @@ class HanoiGame(BoardGame[Tower]):
 
     move_form = "A move is two letters, such as ab: the top disc of peg a goes to peg b."
     nouns = ("peg", "rod", "top", "disc", "disk", "of", "from", "to")
-
-    def turns(self, level: int) -> int:
-        """From 8 to 90, above the longest shortest solution of the level."""
-        return DISC_TURNS[level - 1]
+    turn_limits = (8, 18, 36, 90, 75)
 
     def deal(self, rng: random.Random, level: int) -> Tower:
         """Draws both arrangements until nearly all discs have to move."""
@@ -67,7 +63,6 @@ class HanoiGame(BoardGame[Tower]):
         ]
 
     def guide(self, board: Tower) -> str:
-        """The rules with the goal drawn; from level 3 on perhaps only moves to a neighbouring peg."""
         last = COLUMNS[board.pegs - 1]
         text = (
             f"Tower of Hanoi with discs 1 (smallest) to {len(board.at)} on pegs a to {last}. Move one disc at a time, "
@@ -81,7 +76,6 @@ class HanoiGame(BoardGame[Tower]):
         return f"Now (each peg from bottom to top):\n{show_pegs(board.pegs, board.at)}"
 
     def identity(self, board: Tower) -> str:
-        """Pegs, rule, start and goal."""
         return f"{board.pegs} pegs{', stepwise' * board.stepwise}: {board.at} to {board.goal}"
 
     def named(self, move: str) -> str:

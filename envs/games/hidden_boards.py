@@ -7,7 +7,7 @@ reasoning about them fast.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import combinations
 from math import comb
@@ -77,40 +77,29 @@ class Minesweeper(Game[MineField]):
     nouns = ("cell", "cells", "square", "at", "and")
     # For each level: rows, columns, mines and turns.
     sizes: ClassVar = ((5, 5, 4, 10), (6, 6, 6, 12), (7, 7, 9, 15), (8, 8, 12, 20), (9, 9, 16, 25))
+    turn_limits = tuple(turns for *_, turns in sizes)
 
     def start(self, rng: random.Random, level: int) -> MineField:
         """Draws until deduction alone opens the whole board within the turns."""
-        return self.start_where(rng, level, lambda _: True)
-
-    def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> MineField:
-        """Asks for the split before the reasoning, which takes far longer than a draw."""
         height, width, count, turns = self.sizes[level - 1]
         board = grid(height, width)
         while True:
             first = rng.choice(board.cells)
             mines = sum(rng.sample(board.far_from(first), count))
-            if not accepts(_content(mines)):
-                continue
             opened = open_by_reasoning(board, mines, first, help_at_most=level + 1, turns=turns)
             if opened is not None:
                 return MineField(mines, opened, level)
 
-    def turns(self, level: int) -> int:
-        return int(self.sizes[level - 1][3])
-
     def content(self, state: MineField) -> str:
-        """The mines, as a bit mask: the same field opened elsewhere is in the same split."""
-        return _content(state.mines)
+        return f"{state.mines:x}"
 
     def reminder(self, state: MineField) -> str:
         return _reminder(*self.sizes[state.level - 1][:2])
 
     def rules(self, state: MineField) -> str:
-        """Size, mines and turns, with the board after its opening."""
         return f"{_rules(*self.sizes[state.level - 1])}\n{self.shown(state)}"
 
     def shown(self, state: MineField) -> str:
-        """The board as far as it is uncovered."""
         height, width, _, _ = self.sizes[state.level - 1]
         return grid(height, width).drawn(state.mines, state.open)
 
@@ -148,14 +137,9 @@ class Minesweeper(Game[MineField]):
         )
 
     def sample_action(self, state: MineField, rng: random.Random) -> str:
-        """Opens one random covered cell."""
         board = grid(*self.sizes[state.level - 1][:2])
         covered = list(bits(~state.open & board.all))
         return boxed(f"open {listed([rng.choice(covered)], board.stride)}")
-
-
-def _content(mines: int) -> str:
-    return f"{mines:x}"
 
 
 @lru_cache(32)
@@ -229,6 +213,7 @@ class Battleship(Game[Sea]):
         (8, (4, 3, 3, 2), 12),
         (10, (5, 4, 3, 3, 2), 18),
     )
+    turn_limits = tuple(turns for _, _, turns in sizes)
 
     def start(self, rng: random.Random, level: int) -> Sea:
         """Lays ships that touch nowhere, the longest first."""
@@ -245,11 +230,7 @@ class Battleship(Game[Sea]):
             if len(ships) == len(lengths):
                 return Sea(tuple(ships), 0, level)
 
-    def turns(self, level: int) -> int:
-        return int(self.sizes[level - 1][2])
-
     def content(self, state: Sea) -> str:
-        """The cells of every ship, as bit masks."""
         return " ".join(f"{ship:x}" for ship in state.ships)
 
     def reminder(self, state: Sea) -> str:
@@ -260,7 +241,6 @@ class Battleship(Game[Sea]):
         )
 
     def rules(self, state: Sea) -> str:
-        """Size, lengths, salvo and signs; where no ship can be follows from the rules."""
         size, lengths, turns = self.sizes[state.level - 1]
         return (
             f"Battleship on {size} rows and {size} columns. Ships of {in_a_row(lengths)} cells lie hidden, "
@@ -270,7 +250,6 @@ class Battleship(Game[Sea]):
         )
 
     def shown(self, state: Sea) -> str:
-        """The shots: hits, misses and ships that were sunk."""
         size = self.sizes[state.level - 1][0]
         hits, sunk = seen_ships(state)
         cells = "".join(
@@ -319,7 +298,6 @@ class Battleship(Game[Sea]):
         return boxed(f"fire {listed(ranked[: self.salvo], size)}", f"Hits on ships not sunk: {hits.bit_count()}.")
 
     def sample_action(self, state: Sea, rng: random.Random) -> str:
-        """A full salvo at random cells that were not fired at."""
         size = self.sizes[state.level - 1][0]
         free = list(bits(((1 << size * size) - 1) & ~state.shots))
         return boxed(f"fire {listed(rng.sample(free, min(self.salvo, len(free))), size)}")
@@ -429,14 +407,12 @@ class BlackBox(Game[Box]):
     nouns = ("from", "column", "row", "at", "cells", "and")
     sample: ClassVar = 120  # boxes on which the expert compares rays
     sizes: ClassVar = ((4, 2, 7), (5, 2, 7), (5, 3, 10), (6, 3, 10), (7, 3, 12))  # rows, atoms, turns
+    turn_limits = tuple(turns for _, _, turns in sizes)
 
     def start(self, rng: random.Random, level: int) -> Box:
         """Draws the atoms' cells, each set with the same chance."""
         size, count, _ = self.sizes[level - 1]
         return Box(sum(1 << cell for cell in rng.sample(range(size * size), count)), level)
-
-    def turns(self, level: int) -> int:
-        return int(self.sizes[level - 1][2])
 
     def difficulty(self, state: Box) -> float:
         """Sets of atoms that have to be told apart."""
@@ -444,7 +420,6 @@ class BlackBox(Game[Box]):
         return float(comb(size * size, count))
 
     def content(self, state: Box) -> str:
-        """The atoms as a bit mask; the level gives the size of the box."""
         return f"{state.atoms:x}"
 
     def enumerate_contents(self, level: int) -> list[str] | None:
@@ -462,7 +437,6 @@ class BlackBox(Game[Box]):
         )
 
     def rules(self, state: Box) -> str:
-        """How rays are swallowed, turned and reflected, in Eric Solomon's rules."""
         size, count, turns = self.sizes[state.level - 1]
         return (
             f"{count} atoms are hidden in a box of {size} rows (1 is at the top) and {size} columns (a is at the "
@@ -511,11 +485,9 @@ class BlackBox(Game[Box]):
         return boxed(f"ray {self.named(best, size)}", thought)
 
     def direct_answer(self, state: Box) -> str:
-        """The hidden atoms, without a ray."""
         return boxed(f"atoms {listed(bits(state.atoms), self.sizes[state.level - 1][0])}")
 
     def sample_action(self, state: Box, rng: random.Random) -> str:
-        """One time in five a random set of atoms, else a random ray."""
         size, count, _ = self.sizes[state.level - 1]
         if rng.random() < 0.2:
             return boxed(f"atoms {listed(sorted(rng.sample(range(size * size), count)), size)}")

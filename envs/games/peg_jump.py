@@ -31,10 +31,7 @@ class PegJump(SearchedGame[Pegs]):
 
     move_form = "A move names the peg that jumps and the hole it lands in, such as a1 a3."
     nouns = ("peg", "from", "to", "hole", "into")
-
-    def turns(self, level: int) -> int:
-        """Twice as many as there are pegs; a solution takes one less than these."""
-        return 2 * PEG_LEVELS[level - 1][1]
+    turn_limits = tuple(2 * pegs for _, pegs in PEG_LEVELS)
 
     def deal(self, rng: random.Random, level: int) -> Pegs:
         """Takes jumps back from a single peg until the level's number stands, so a solution exists."""
@@ -60,7 +57,6 @@ class PegJump(SearchedGame[Pegs]):
         return [self.identity(Pegs(shape, board)) for board in sorted(boards)]
 
     def guide(self, board: Pegs) -> str:
-        """The rules for the board's shape, with its neighbours."""
         ways = "left, right, up or down" if board.shape == "cross" else "along a row or either diagonal side"
         lattice = (
             ""
@@ -84,7 +80,6 @@ class PegJump(SearchedGame[Pegs]):
         return "\n".join(lines)
 
     def legal(self, board: Pegs) -> list[str]:
-        """Every jump as the peg's hole and the hole it lands in."""
         return list(open_jumps(board))
 
     def after(self, board: Pegs, move: str) -> Pegs:
@@ -94,7 +89,6 @@ class PegJump(SearchedGame[Pegs]):
         return board.standing.bit_count() == 1
 
     def failed(self, board: Pegs) -> str:
-        """Lost as soon as no jump is left and more than one peg is."""
         return (
             ""
             if self.reached(board) or open_jumps(board)

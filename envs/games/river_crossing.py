@@ -15,7 +15,6 @@ from rlvr.envs.games.board_game import BoardState, SearchedGame, shortest
 
 # For each level: passengers, pairs that must not be left together, and the fewest crossings of a solution.
 RIVER_LEVELS = ((3, 2, 7), (5, 5, 7), (5, 4, 7), (6, 5, 7), (7, 4, 7))
-RIVER_TURNS = (14, 14, 14, 16, 16)
 NAMES = (
     "bear", "cabbage", "cat", "cheese", "corn", "dog", "donkey", "duck", "fox", "frog", "goat", "goose", "hare", "hawk",
     "hen", "lamb", "lion", "lynx", "mouse", "owl", "pig", "pike", "snake", "spider", "wolf", "worm",
@@ -47,10 +46,7 @@ class RiverCrossing(SearchedGame[River]):
 
     move_form = "A move names all that you take across, such as fox hen, or is alone."
     nouns = ("cross", "across", "take", "bring", "over")
-
-    def turns(self, level: int) -> int:
-        """From 14 to 16, some more than the fewest crossings asked for."""
-        return RIVER_TURNS[level - 1]
+    turn_limits = (14, 14, 14, 16, 16)
 
     def deal(self, rng: random.Random, level: int) -> River:
         """Draws quarrels until the smallest boat that suffices needs enough crossings."""
@@ -73,7 +69,6 @@ class RiverCrossing(SearchedGame[River]):
         return float(len(seen))
 
     def guide(self, board: River) -> str:
-        """Passengers, room of the boat and the pairs that must not be left together."""
         room = "one" if board.room == 1 else f"up to {board.room}"
         pairs = "; ".join(f"{board.names[one]} and {board.names[other]}" for one, other in board.quarrels)
         return (
@@ -92,7 +87,6 @@ class RiverCrossing(SearchedGame[River]):
         )
 
     def identity(self, board: River) -> str:
-        """The passengers by name and their quarrels: other names are another task."""
         pairs = "; ".join(f"{board.names[one]} {board.names[other]}" for one, other in board.quarrels)
         return f"{', '.join(board.names)}: {pairs}"
 
@@ -101,7 +95,6 @@ class RiverCrossing(SearchedGame[River]):
         return " ".join(sorted(word for word in super().named(move).split() if word not in ("and", "the")))
 
     def legal(self, board: River) -> list[str]:
-        """Every cargo after which nobody left behind quarrels; the far bank is checked on the way back."""
         return [crossing_text(board, cargo) for cargo in cargoes(board)]
 
     def after(self, board: River, move: str) -> River:

@@ -8,12 +8,12 @@ be taken back, so that this gives the fewest moves that solve each; a task is on
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache, lru_cache
 from math import prod
 from typing import NamedTuple
 
-from rlvr.envs.games.board_game import SHORT, BoardState, SearchedGame, cheapest
+from rlvr.envs.games.board_game import SHORT, SearchedGame, cheapest
 from rlvr.envs.games.common import COLUMNS, drawn_board
 from rlvr.envs.games.rush_hour_plans import EXIT_ROW, SIZE, every_car, planned
 
@@ -53,20 +53,7 @@ class RushHour(SearchedGame[Jam]):
 
     move_form = "A move is a car, a direction and a number of cells, such as b down 2."
     nouns = ("car", "by", "cell", "cells")
-
-    def turns(self, level: int) -> int:
-        """From 8 to 40 moves, each of any length."""
-        return LEVELS[level - 1][3]
-
-    def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> BoardState | None:
-        """Asks for the split of a planned jam by its cars, before it is a board."""
-        if LEVELS[level - 1][2]:
-            return super().start_where(rng, level, accepts)
-        while True:
-            found = self.drawn_plan(rng, level)
-            if accepts(_code(*found)):
-                jam = parked(*found)
-                return BoardState(jam, jam, self.turns(level))
+    turn_limits = tuple(turns for *_, turns in LEVELS)
 
     def deal(self, rng: random.Random, level: int) -> Jam:
         """Draws cars until they have an arrangement of as many moves as the level asks for, and draws one of these."""
@@ -88,12 +75,10 @@ class RushHour(SearchedGame[Jam]):
                 return found
 
     def identity(self, board: Jam) -> str:
-        """Which cars stand where; their letters make no other jam."""
         numbers = numbers_of_cars()
         return _code(board.at[0], sorted(numbers[placed] for placed in zip(board.cars[1:], board.at[1:], strict=True)))
 
     def guide(self, board: Jam) -> str:
-        """The rules and the exit of the player's own car, a."""
         return (
             "Rush hour. Cars stand on a board of 6 x 6 cells; a letter is a car, . an empty cell. A car that lies "
             "across moves left and right, one that stands upright moves up and down, through empty cells only, any "
@@ -120,14 +105,12 @@ class RushHour(SearchedGame[Jam]):
         return " ".join(SHORT.get(part, part) if position == 1 else part for position, part in enumerate(parts))
 
     def legal(self, board: Jam) -> list[str]:
-        """Every car, direction and number of free cells."""
         return [move for move, _ in drives(board.cars, board.at)]
 
     def after(self, board: Jam, move: str) -> Jam:
         return Jam(board.cars, dict(drives(board.cars, board.at))[move])
 
     def reached(self, board: Jam) -> bool:
-        """The player's car has its right end at the edge; driving out is not needed."""
         return board.at[0] == SIZE - 2
 
     def search(self, board: Jam) -> list[str] | None:
@@ -260,7 +243,6 @@ class CarCrowd(NamedTuple):
         return strides, firsts
 
     def legal(self) -> int:
-        """The set of arrangements in which no two cars cover one cell: car by car, of those of the cars before."""
         found, size = 1, 1
         covered: dict[int, int] = {}  # for each cell that a later car may cover, where the cars before cover it
         needed = later_cells(tuple([(across, lane) for across, lane, _ in self.cars]))

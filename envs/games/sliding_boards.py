@@ -12,12 +12,11 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from rlvr.envs.games.board_game import WAYS, BoardGame, directed, distances
+from rlvr.envs.games.board_game import WAYS, BoardGame, distances
 from rlvr.envs.games.common import chance
 
 # Rows, columns, and how many random slides away from the goal; 0 is any board that can be solved.
 SHUFFLES = ((3, 3, 10), (3, 3, 24), (3, 3, 0), (3, 4, 0), (4, 4, 0))
-SLIDES = (80, 100, 120, 180, 300)
 
 # Rows and columns, and the tile to reach. The tiles' sum grows by 2.2 a turn, so that about half as many turns as the
 # tile's value are needed; twice that are allowed.
@@ -43,10 +42,7 @@ class SlidingPuzzle(BoardGame[Tray]):
 
     move_form = "A move is the number of a tile next to the gap, which slides into it."
     nouns = ("tile", "number")
-
-    def turns(self, level: int) -> int:
-        """From 80 to 300, above what the expert needs."""
-        return SLIDES[level - 1]
+    turn_limits = (80, 100, 120, 180, 300)
 
     def deal(self, rng: random.Random, level: int) -> Tray:
         """Random slides on levels 1 and 2, above any order whose parity can be solved."""
@@ -71,7 +67,6 @@ class SlidingPuzzle(BoardGame[Tray]):
         return "\n".join(" ".join(signs[at : at + board.width]) for at in range(0, len(signs), board.width))
 
     def legal(self, board: Tray) -> list[str]:
-        """The numbers of the two to four tiles beside the gap."""
         near = beside(board.height, board.width)[board.tiles.index(0)]
         return [str(tile) for tile in sorted(board.tiles[position] for position in near)]
 
@@ -188,10 +183,7 @@ class Game2048(BoardGame[Merging]):
     """
 
     always_solvable = False
-
-    def turns(self, level: int) -> int:
-        """The value of the target tile: about twice what it takes."""
-        return TARGETS[level - 1][1]
+    turn_limits = tuple(tile for _, tile, _ in TARGETS)
 
     def deal(self, rng: random.Random, level: int) -> Merging:
         """Tiles of 2 to 8 or 16 in a third of the cells: of two tiles there are few boards; and a seed for the rest."""
@@ -215,14 +207,9 @@ class Game2048(BoardGame[Merging]):
         return "\n".join([" ".join([SHOWN[tile] for tile in row]) for row in board.rows])
 
     def identity(self, board: Merging) -> str:
-        """The first board and the target: small boards come again, and are in one split whatever tiles appear later."""
         return f"{self.show(board)}\n{board.target}"
 
-    def named(self, move: str) -> str:
-        return directed(move)
-
     def legal(self, board: Merging) -> list[str]:
-        """The directions in which a tile moves or merges."""
         return [way for way in WAYS if slide(board.rows, way) != board.rows]
 
     def is_legal(self, board: Merging, move: str) -> bool:
@@ -238,7 +225,6 @@ class Game2048(BoardGame[Merging]):
         return max(map(max, board.rows)) >= board.target.bit_length() - 1  # tiles are exponents
 
     def failed(self, board: Merging) -> str:
-        """Lost when the board is full and nothing can merge."""
         return "" if not all(map(all, board.rows)) or self.legal(board) else "no move is left"
 
     def best(self, board: Merging) -> str:

@@ -6,7 +6,7 @@ import random
 from functools import lru_cache
 from typing import NamedTuple
 
-from rlvr.envs.games.board_game import WAYS, BoardGame, directed
+from rlvr.envs.games.board_game import WAYS, BoardGame
 from rlvr.envs.games.common import chance, drawn_board
 
 # For each level: rows and columns (even), and apples.
@@ -32,10 +32,7 @@ class Snake(BoardGame[Nest]):
     the way ahead of the head is always free, and an apple never further away than once round the board.
     """
 
-    def turns(self, level: int) -> int:
-        """As many cells as the board has for each apple: once round the cycle."""
-        size, apples = LEVELS[level - 1]
-        return apples * size * size
+    turn_limits = tuple(apples * size**2 for size, apples in LEVELS)  # once round the cycle for each apple
 
     def deal(self, rng: random.Random, level: int) -> Nest:
         """Lays a snake of three cells along the cycle, and the first apple."""
@@ -46,7 +43,6 @@ class Snake(BoardGame[Nest]):
         return fed(Nest(size, body, -1, apples, rng.getrandbits(32)))
 
     def guide(self, board: Nest) -> str:
-        """The rules; the cell that the tail is leaving counts as free."""
         return (
             f"Snake on {board.size} x {board.size} cells. Eat {board.left} apples, one after another. Each move takes "
             "the head one cell on and the body follows; an apple that is eaten makes the snake one cell longer, and "
@@ -66,14 +62,9 @@ class Snake(BoardGame[Nest]):
         return f"{rows}\nApples left: {board.left}."
 
     def identity(self, board: Nest) -> str:
-        """The first board and the seed of the apples."""
         return f"{self.show(board)}\n{board.seed}"
 
-    def named(self, move: str) -> str:
-        return directed(move)
-
     def legal(self, board: Nest) -> list[str]:
-        """All but turning right back."""
         return [way for way in WAYS if ahead(board, way) != board.body[1]]
 
     def after(self, board: Nest, move: str) -> Nest:
@@ -89,7 +80,6 @@ class Snake(BoardGame[Nest]):
         return board.left == 0
 
     def failed(self, board: Nest) -> str:
-        """Lost by leaving the board or by biting, which the cell of the leaving tail is not."""
         if board.body[0] < 0:
             return "the snake left the board"
         return "the snake bit itself" if board.body[0] in board.body[1:] else ""

@@ -13,13 +13,12 @@ from functools import cache, lru_cache
 from itertools import pairwise, permutations
 from typing import NamedTuple
 
-from rlvr.envs.games.board_game import SearchedGame, cheapest, directed, shortest
+from rlvr.envs.games.board_game import SearchedGame, cheapest, shortest
 
 # For each level: rows and columns with the outer wall, walls within, boxes, the most slides in making it, and a bound
 # on the pushes.
 LEVELS = ((6, 6, 2, 1, 6, 3), (6, 7, 3, 2, 8, 5), (7, 7, 3, 2, 10, 8), (7, 8, 5, 3, 14, 10), (8, 8, 6, 4, 20, 12))
 UPHILL, ON = 0.9, 0.6  # how often a pull that leads away from the goals is preferred, and how often one goes on
-TURNS = (60, 120, 180, 240, 320)
 
 
 class Store(NamedTuple):
@@ -38,9 +37,7 @@ class Sokoban(SearchedGame[Store]):
     Levels 1 to 5: from 1 box in a 4 x 4 room and at least 3 pushes to 4 boxes in 6 x 6 and at least 12.
     """
 
-    def turns(self, level: int) -> int:
-        """From 60 to 320 steps, walks included."""
-        return TURNS[level - 1]
+    turn_limits = (60, 120, 180, 240, 320)
 
     def deal(self, rng: random.Random, level: int) -> Store:
         """Pulls boxes off their goals at random until they are far enough away in all, so a solution exists."""
@@ -67,7 +64,6 @@ class Sokoban(SearchedGame[Store]):
         )
 
     def show(self, board: Store) -> str:
-        """The field's usual signs, with ``-`` for floor."""
         width, walls, goals, boxes, player = board
         signs = []
         for cell in range(walls.bit_length()):
@@ -83,11 +79,7 @@ class Sokoban(SearchedGame[Store]):
         text = "".join(signs)
         return "\n".join(text[at : at + width] for at in range(0, len(text), width))
 
-    def named(self, move: str) -> str:
-        return directed(move)
-
     def legal(self, board: Store) -> list[str]:
-        """Steps and pushes that move something; one idle ``up`` where the player is shut in."""
         taken = board.walls | board.boxes
         found = []
         for move, step in steps(board.width).items():
@@ -107,7 +99,6 @@ class Sokoban(SearchedGame[Store]):
         return board._replace(boxes=boxes, player=then)
 
     def reached(self, board: Store) -> bool:
-        """Every box on a goal; boxes are alike."""
         return board.boxes == board.goals
 
     def search(self, board: Store) -> list[str] | None:

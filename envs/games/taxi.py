@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from rlvr.envs.games.board_game import WAYS, BoardGame, SearchedGame, directed, distances, shortest
+from rlvr.envs.games.board_game import WAYS, BoardGame, SearchedGame, distances, shortest
 from rlvr.envs.games.common import Cell, drawn_board
 
 # For each level: rows and columns, walls, passengers, and whether the tank must be filled on the way.
 LEVELS = ((4, 2, 1, False), (5, 4, 1, False), (5, 5, 1, True), (6, 7, 2, False), (6, 8, 2, True))
-TURNS = (30, 45, 60, 90, 100)
 SLACK = 2  # litres beyond what the planned round needs
 WAITING, RIDING, ARRIVED = range(3)
 
@@ -41,10 +40,7 @@ class Taxi(SearchedGame[TaxiTown]):
     move_form = "A move is up, down, left, right, pick, drop or fill."
     verbs = ("pick", "drop", "fill")
     nouns = (*BoardGame.nouns, "passenger", "tank")
-
-    def turns(self, level: int) -> int:
-        """From 30 to 100 moves, picking and filling included."""
-        return TURNS[level - 1]
+    turn_limits = (30, 45, 60, 90, 100)
 
     def deal(self, rng: random.Random, level: int) -> TaxiTown:
         """Draws towns in which every stop can be reached, and fuel for serving one passenger after the other."""
@@ -66,7 +62,6 @@ class Taxi(SearchedGame[TaxiTown]):
                 return TaxiTown(size, mask, station, trips, tank, at, fuel, (WAITING,) * passengers)
 
     def guide(self, board: TaxiTown) -> str:
-        """Trips, litres and the one seat; when the game is lost for want of fuel."""
         trips = "; ".join(
             f"passenger {number} waits at {named_cell(board, start)} and wants to go to {named_cell(board, goal)}"
             for number, (start, goal) in enumerate(board.trips, 1)
@@ -97,7 +92,7 @@ class Taxi(SearchedGame[TaxiTown]):
 
     def named(self, move: str) -> str:
         """``pick up`` and ``drop off`` are ``pick`` and ``drop``."""
-        return directed(super().named(move).removesuffix(" up").removesuffix(" off"))
+        return super().named(move).removesuffix(" up").removesuffix(" off")
 
     def legal(self, board: TaxiTown) -> list[str]:
         """Streets while there is fuel, ``pick``, ``drop`` and ``fill`` where they apply; ``drop`` only at the right
@@ -112,7 +107,6 @@ class Taxi(SearchedGame[TaxiTown]):
         return all(stage == ARRIVED for stage in board.stage)
 
     def failed(self, board: TaxiTown) -> str:
-        """Lost when nothing can be done any more: an empty tank away from the station and from every stop."""
         return "" if self.reached(board) or self.legal(board) else "the tank is empty"
 
     def search(self, board: TaxiTown) -> list[str] | None:

@@ -87,6 +87,7 @@ class TwentyQuestions(Game[Riddle]):
     levels = len(LEVELS)
     verbs = ("ask", "name")
     nouns = ("is", "it", "if", "whether", "about")
+    turn_limits = tuple(turns for _, _, turns in LEVELS)
 
     def start(self, rng: random.Random, level: int) -> Riddle:
         """Draws things that the attributes tell apart until halving questions find each in time."""
@@ -97,19 +98,13 @@ class TwentyQuestions(Game[Riddle]):
             if worst_turns(_masks(things, asked), (1 << len(things)) - 1, turns) <= turns and len(things) == count:
                 return Riddle(rng.choice(things), things, asked, level)
 
-    def turns(self, level: int) -> int:
-        """From 5 to 10, naming included; the expert needs no more."""
-        return LEVELS[level - 1][2]
-
     def content(self, state: Riddle) -> str:
-        """The thing meant, the things in sorted order and what may be asked."""
         return f"{state.secret} of {sorted(state.things)} by {state.asked}"
 
     def reminder(self, state: Riddle) -> str:
         return f"Write ask and one of {', '.join(state.asked)}; or name and one of the things."
 
     def rules(self, state: Riddle) -> str:
-        """Lists every thing with what holds of it, so that no knowledge of the world is needed."""
         lines = (f"{thing}: {', '.join(sorted(world()[thing] & {*state.asked})) or '-'}" for thing in state.things)
         return (
             "I think of one of these things; this list says all that is true of them:\n"
@@ -139,11 +134,9 @@ class TwentyQuestions(Game[Riddle]):
         return boxed(f"ask {state.asked[best_question(masks, left)]}", f"{left.bit_count()} things are left.")
 
     def direct_answer(self, state: Riddle) -> str:
-        """Names the thing without a question."""
         return boxed(f"name {state.secret}")
 
     def sample_action(self, state: Riddle, rng: random.Random) -> str:
-        """Asks seven times in ten, else names any of the things."""
         return boxed(f"ask {rng.choice(state.asked)}" if rng.random() < 0.7 else f"name {rng.choice(state.things)}")
 
 

@@ -38,11 +38,7 @@ class Nim(BoardGame[Heaps]):
 
     move_form = "A move is a heap's letter and how many to take, such as a 2."
     nouns = ("heap", "pile", "objects", "object", "remove")
-
-    def turns(self, level: int) -> int:
-        """As many as there can be objects; a move takes one at least."""
-        heaps, largest, _, _ = NIM_LEVELS[level - 1]
-        return heaps * largest
+    turn_limits = tuple(heaps * largest for heaps, largest, _, _ in NIM_LEVELS)  # a move takes one object at least
 
     def deal(self, rng: random.Random, level: int) -> Heaps:
         """Draws heaps from which the first player wins, with two or more that hold more than one object."""
@@ -76,7 +72,6 @@ class Nim(BoardGame[Heaps]):
         return "Heaps: " + ", ".join(f"{COLUMNS[heap]} {size}" for heap, size in enumerate(board.sizes))
 
     def identity(self, board: Heaps) -> str:
-        """The heaps in ascending order, the most a move takes, and whether the last one loses."""
         return f"{board.sizes} {board.most} {board.misere}"
 
     def named(self, move: str) -> str:
@@ -104,7 +99,6 @@ class Nim(BoardGame[Heaps]):
         return f"The opponent takes {answer} from heap {COLUMNS[heap]}."
 
     def reached(self, board: Heaps) -> bool:
-        """The player took the last object, or in misère play did not."""
         return not any(board.sizes) and board.mine != board.misere
 
     def failed(self, board: Heaps) -> str:
@@ -179,11 +173,7 @@ class TicTacToe(BoardGame[Stones]):
 
     move_form = "A move is an empty cell, such as b2."
     nouns = ("cell", "square", "at")
-
-    def turns(self, level: int) -> int:
-        """The cells that are still empty, both sides' moves among them."""
-        height, width, _, stones, _ = ROW_LEVELS[level - 1]
-        return height * width - stones
+    turn_limits = tuple(height * width - stones for height, width, _, stones, _ in ROW_LEVELS)
 
     def deal(self, rng: random.Random, level: int) -> Stones:
         """Draws stones until perfect play reaches the level's goal and no move wins at once."""
@@ -221,7 +211,6 @@ class TicTacToe(BoardGame[Stones]):
         return [self.identity(board) for board in boards if board]
 
     def guide(self, board: Stones) -> str:
-        """The goal is said: a win, or at least a draw."""
         goal = "Win the game." if board.goal else "Do not lose the game: a draw or a win counts as success."
         return (
             "You are X, the opponent is O and makes no mistakes. You take turns to mark an empty cell; whoever first "
@@ -250,13 +239,11 @@ class TicTacToe(BoardGame[Stones]):
         return board._replace(theirs=board.theirs | 1 << answer)
 
     def reached(self, board: Stones) -> bool:
-        """A line, or a full board without one where a draw is enough."""
         if complete(board, board.mine):
             return True
         return board.goal == 0 and not empty(board) and not complete(board, board.theirs)
 
     def failed(self, board: Stones) -> str:
-        """The opponent's line, or a draw where a win was the goal."""
         if complete(board, board.theirs):
             return f"the opponent has {board.inline} in a line"
         return "" if empty(board) else "a draw is not enough"
@@ -363,11 +350,7 @@ class ConnectFour(SearchedGame[Drops]):
 
     move_form = "A move is a column's letter."
     nouns = ("column", "in")
-
-    def turns(self, level: int) -> int:
-        """Half of the empty cells: the opponent takes the others."""
-        width, height, stones = DROP_LEVELS[level - 1]
-        return (width * height - stones + 1) // 2
+    turn_limits = tuple((width * height - stones + 1) // 2 for width, height, stones in DROP_LEVELS)
 
     def deal(self, rng: random.Random, level: int) -> Drops:
         """Draws stones until a search shows a win in three moves or more against the script."""
@@ -384,7 +367,6 @@ class ConnectFour(SearchedGame[Drops]):
                 return board
 
     def guide(self, board: Drops) -> str:
-        """The rules and the opponent's whole script, so that its answers can be foreseen."""
         order = ", ".join(COLUMNS[column] for column in by_centre(board.width))
         return (
             f"Connect four on {board.width} columns of {board.height} cells. You are X, the opponent is O; you take "
@@ -420,7 +402,6 @@ class ConnectFour(SearchedGame[Drops]):
         return four(board.mine, board.height)
 
     def failed(self, board: Drops) -> str:
-        """The opponent's four, or a full board."""
         if four(board.theirs, board.height):
             return "the opponent has four in a line"
         return "" if self.legal(board) else "a draw is not enough"

@@ -40,10 +40,7 @@ class WaterJugs(SearchedGame[Jugs]):
     move_form = "A move is fill a, empty a or pour a b (from a into b)."
     verbs = ("fill", "empty", "pour")
     nouns = ("jug", "jar")
-
-    def turns(self, level: int) -> int:
-        """Three times the most moves that a shortest solution of the level takes."""
-        return 3 * JUG_LEVELS[level - 1][4]
+    turn_limits = tuple(3 * most for *_, most in JUG_LEVELS)
 
     def deal(self, rng: random.Random, level: int) -> Jugs:
         """Draws jugs until some amount takes as many moves as the level asks for."""
@@ -67,7 +64,6 @@ class WaterJugs(SearchedGame[Jugs]):
         ]
 
     def guide(self, board: Jugs) -> str:
-        """Without a tap only pouring is offered, and the largest jug is full at first."""
         if board.tap:
             ways = "You may fill a jug to the brim from the tap, empty a jug into the drain, and pour one into another"
         else:
@@ -86,14 +82,12 @@ class WaterJugs(SearchedGame[Jugs]):
         return "\n".join(f"{name}: {amount} of {size} litres" for name, amount, size in jugs)
 
     def identity(self, board: Jugs) -> str:
-        """Amounts, sizes, target and tap."""
         return f"{board.amounts} of {board.sizes} for {board.target}{', tap' * board.tap}"
 
     def named(self, move: str) -> str:
         return " ".join(part for part in super().named(move).split() if part not in ("from", "to", "into", "jug"))
 
     def legal(self, board: Jugs) -> list[str]:
-        """Moves that change an amount: no filling of a full jug."""
         return [move for move, _ in pourings(board.sizes, board.tap, board.amounts)]
 
     def after(self, board: Jugs, move: str) -> Jugs:

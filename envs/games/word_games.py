@@ -71,6 +71,7 @@ class Wordle(Game[WordleState]):
     nouns = ("word",)
     # For each level: how many secrets, the turns, and how many words are told.
     sizes: ClassVar = ((1, 5, 40), (1, 8, 0), (1, 6, 0), (2, 8, 0), (4, 10, 0))
+    turn_limits = tuple(turns for _, turns, _ in sizes)
 
     def start(self, rng: random.Random, level: int) -> WordleState:
         """Draws the secrets; on level 1 from 40 words that the rules list."""
@@ -78,16 +79,11 @@ class Wordle(Game[WordleState]):
         listed = tuple(sorted(rng.sample(words(5), shown)))
         return WordleState(tuple(rng.sample(listed or words(5), count)), listed, level)
 
-    def turns(self, level: int) -> int:
-        """5, 8, 6, 8 and 10 guesses."""
-        return int(self.sizes[level - 1][1])
-
     def difficulty(self, state: WordleState) -> float:
         """Bits to be found out for each turn."""
         return len(state.secrets) * log2(len(state.listed or words(5))) / self.turns(state.level)
 
     def content(self, state: WordleState) -> str:
-        """The secrets in their order, and the listed words where there are any."""
         return " ".join((*state.secrets, *(("of", *state.listed) if state.listed else ())))
 
     def enumerate_contents(self, level: int) -> tuple[str, ...] | None:
@@ -98,7 +94,6 @@ class Wordle(Game[WordleState]):
         return "A guess is five letters from a to z."
 
     def rules(self, state: WordleState) -> str:
-        """What the marks mean; a guess need not be a word."""
         count = len(state.secrets)
         choices = f" It is one of: {' '.join(state.listed)}." if state.listed else ""
         several = f"my {count} secret words, all common English words"
@@ -152,11 +147,9 @@ class Wordle(Game[WordleState]):
         return boxed(best, thought)
 
     def direct_answer(self, state: WordleState) -> str | None:
-        """The secret, where there is only one; several take several guesses."""
         return boxed(state.secrets[0]) if len(state.secrets) == 1 else None
 
     def sample_action(self, state: WordleState, rng: random.Random) -> str:
-        """One of the words that may be the secret at first, whatever was answered since."""
         return boxed(rng.choice(state.listed or words(5)))
 
 
@@ -180,14 +173,11 @@ class Hangman(Game[HangmanState]):
     nouns = ("letter", "word")
     # For each level: the letters of the word, and the misses that end the game.
     sizes: ClassVar = ((9, 6), (8, 6), (7, 6), (6, 7), (5, 11))
+    turn_limits = tuple(sum(size) for size in sizes)  # a turn is a miss or shows a letter
 
     def start(self, rng: random.Random, level: int) -> HangmanState:
         """A word of the level's length, each with the same chance."""
         return HangmanState(rng.choice(words(self.sizes[level - 1][0])), level)
-
-    def turns(self, level: int) -> int:
-        """Letters and misses together: each turn shows a letter or is a miss."""
-        return int(sum(self.sizes[level - 1]))  # each turn is a miss or shows a letter
 
     def difficulty(self, state: HangmanState) -> float:
         """Words of that length, for each letter that a guess may show."""
@@ -204,7 +194,6 @@ class Hangman(Game[HangmanState]):
         return f"Guess one letter from a to z that you have not guessed yet, or the word of {len(state.word)} letters."
 
     def rules(self, state: HangmanState) -> str:
-        """What counts as a miss, and the blanks of the word."""
         return (
             f"Find my secret word, a common English word of {len(state.word)} letters. {self.reminder(state)} "
             f"All places of a letter are shown. A letter that is not in the word is a miss, and so is a wrong word; "
@@ -218,7 +207,6 @@ class Hangman(Game[HangmanState]):
         return " ".join(letter if letter in state.letters else "_" for letter in state.word)
 
     def shown(self, state: HangmanState, turn: int) -> str:
-        """The word as far as it is known, what was tried, and how many misses and turns are left after ``turn``."""
         tried = ", ".join((*state.letters, *state.wrong_words)) or "nothing yet"
         misses = f"Misses: {state.misses}; with {self.sizes[state.level - 1][1]} you lose"
         left = counted(self.turns(state.level) - turn, "turn")
@@ -257,11 +245,9 @@ class Hangman(Game[HangmanState]):
         return boxed(max((c for c in string.ascii_lowercase if c not in state.letters), key=worth), thought)
 
     def direct_answer(self, state: HangmanState) -> str:
-        """The whole word as the guess."""
         return boxed(state.word)
 
     def sample_action(self, state: HangmanState, rng: random.Random) -> str:
-        """A letter that was not guessed before."""
         return boxed(rng.choice([c for c in string.ascii_lowercase if c not in state.letters]))
 
 
@@ -297,6 +283,7 @@ class WordHunt(Game[WordHuntState]):
     nouns = ("word",)
     # For each level: the rows of the board, how many words to find, and the turns.
     sizes: ClassVar = ((3, 2, 6), (4, 3, 9), (4, 4, 12), (5, 5, 15), (6, 7, 21))
+    turn_limits = tuple(turns for _, _, turns in sizes)
 
     def start(self, rng: random.Random, level: int) -> WordHuntState:
         """Hides words along paths that may share letters, then fills up with common letters."""
@@ -313,19 +300,13 @@ class WordHunt(Game[WordHuntState]):
                     rows = tuple("".join(filled[i : i + size]) for i in range(0, size * size, size))
                     return WordHuntState(rows, goal, level)
 
-    def turns(self, level: int) -> int:
-        """Three for each word to find."""
-        return int(self.sizes[level - 1][2])
-
     def content(self, state: WordHuntState) -> str:
-        """The board: other words may stand on it than those that were hidden."""
         return "/".join(state.rows)
 
     def reminder(self, state: WordHuntState) -> str:
         return "Write one word of four or more letters that you have not found yet."
 
     def rules(self, state: WordHuntState) -> str:
-        """The board and what a path is; only words of the list count."""
         board = "\n".join(" ".join(row) for row in state.rows)
         return (
             f"Find {state.goal} common English words of four or more letters on this board:\n{board}\nThe letters of "
@@ -353,7 +334,6 @@ class WordHunt(Game[WordHuntState]):
         return boxed(next(word for word in _words_on(state.rows) if word not in state.found))
 
     def sample_action(self, state: WordHuntState, rng: random.Random) -> str:
-        """Four letters along a random path, seldom a word."""
         size = len(state.rows)
         near, letters = _neighbours(size), "".join(state.rows)
         path = [rng.randrange(size * size)]

@@ -32,10 +32,7 @@ class WordLadder(SearchedGame[Ladder]):
 
     move_form = "A move is a common English word of four letters that differs from the last one in exactly one letter."
     nouns = ("word",)
-
-    def turns(self, level: int) -> int:
-        """Three times the longest shortest ladder of the level and two."""
-        return 3 * LEVELS[level - 1][1] + 2
+    turn_limits = tuple(3 * most + 2 for _, most in LEVELS)
 
     def deal(self, rng: random.Random, level: int) -> Ladder:
         """Draws words until one has others at the level's distance."""
@@ -56,11 +53,9 @@ class WordLadder(SearchedGame[Ladder]):
         return f"Ladder: {' - '.join((*board.used, board.word))}\nGoal: {board.goal}"
 
     def identity(self, board: Ladder) -> str:
-        """First word and goal; the ladder between them is the player's."""
         return f"{board.word} to {board.goal}"
 
     def legal(self, board: Ladder) -> tuple[str, ...]:
-        """The listed words that differ in one letter, also those that were used before."""
         return steps()[board.word]
 
     def after(self, board: Ladder, move: str) -> Ladder:

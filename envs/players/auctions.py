@@ -31,6 +31,8 @@ class SealedAuction(SeatGame[AuctionState]):
     """
 
     title = "Sealed-bid auction"
+    decisions = 1
+    first_state = AuctionState()
     perfect_information = False
     zero_sum = False
     nouns = ("bid", "coins")
@@ -47,12 +49,7 @@ class SealedAuction(SeatGame[AuctionState]):
         self.lowest, self.highest = -float(most), float(most)
         self._below: dict[tuple[str, int], tuple[float, ...]] = {}
 
-    @property
-    def decisions(self) -> int:
-        return 1
-
     def rules(self) -> str:
-        """The range of values, the price, and that the first of equal bids wins."""
         pays = "the second highest bid" if self.second_price else "its own bid"
         return (
             f"An auction with sealed bids among {self.seats} seats. The thing is worth a number from 1 to {self.most} "
@@ -61,11 +58,7 @@ class SealedAuction(SeatGame[AuctionState]):
             f"seat pays {pays}. The winner's gain is the value less the price; everybody else's is 0."
         )
 
-    def start(self) -> AuctionState:
-        return AuctionState()
-
     def actors(self, state: AuctionState) -> tuple[int, ...]:
-        """Chance draws a value for each seat, then all bid at once."""
         if len(state.values) < self.seats:
             return (CHANCE,)
         return () if state.bids else tuple(range(self.seats))
@@ -74,11 +67,9 @@ class SealedAuction(SeatGame[AuctionState]):
         return [(str(value), 1 / self.most) for value in range(1, self.most + 1)]
 
     def witnesses(self, state: AuctionState, actor: int) -> Sequence[int]:
-        """A drawn value is seen by its seat alone, the bids by all."""
         return (len(state.values),) if actor == CHANCE else range(self.seats)
 
     def legal(self, state: AuctionState, seat: int) -> list[str]:
-        """Whole numbers from 0 to the highest value, above the own value too."""
         return [str(bid) for bid in range(self.most + 1)]
 
     def apply(self, state: AuctionState, seat: int, move: str) -> AuctionState:
@@ -88,7 +79,6 @@ class SealedAuction(SeatGame[AuctionState]):
         return state._replace(bids=tuple(int(moves[seat]) for seat in range(self.seats)))
 
     def returns(self, state: AuctionState) -> tuple[float, ...]:
-        """Value less price for the winner, which may be negative, 0 for all others."""
         winner = state.bids.index(max(state.bids))
         price = sorted(state.bids)[-2] if self.second_price else state.bids[winner]
         return tuple(float(state.values[winner] - price) if seat == winner else 0.0 for seat in range(self.seats))
@@ -107,7 +97,6 @@ class SealedAuction(SeatGame[AuctionState]):
         return str(value if self.second_price else value * (self.seats - 1) // self.seats)
 
     def expert_odds(self, view: AuctionState, seat: int) -> dict[str, float]:
-        """One bid."""
         return {self.expert(view, seat, random.Random(0)): 1.0}
 
     def move_values(self, view: AuctionState, seat: int, opponents: tuple[str, ...]) -> dict[str, float]:

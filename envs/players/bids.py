@@ -30,6 +30,7 @@ class Goofspiel(SeatGame[GoofspielState]):
     """
 
     title = "Goofspiel"
+    first_state = GoofspielState()
     nouns = ("card", "bid")
     perfect_information = False
 
@@ -37,11 +38,7 @@ class Goofspiel(SeatGame[GoofspielState]):
         if not 2 <= cards <= 13:
             raise ValueError(f"cards must be 2 to 13, not {cards}")
         self.cards = cards
-
-    @property
-    def decisions(self) -> int:
-        """One bid for each card."""
-        return self.cards
+        self.decisions = self.cards  # one bid for each card
 
     def rules(self) -> str:
         return (
@@ -51,11 +48,7 @@ class Goofspiel(SeatGame[GoofspielState]):
             "The higher sum of prizes wins. A move is the number of a card."
         )
 
-    def start(self) -> GoofspielState:
-        return GoofspielState()
-
     def actors(self, state: GoofspielState) -> tuple[int, ...]:
-        """Chance shows a prize, then both seats bid at once; over when the hands are empty."""
         if len(state.bids[0]) == self.cards:
             return ()
         return (CHANCE,) if len(state.prizes) == len(state.bids[0]) else (0, 1)
@@ -85,13 +78,11 @@ class Goofspiel(SeatGame[GoofspielState]):
         return sums
 
     def returns(self, state: GoofspielState) -> tuple[float, ...]:
-        """1, 0 or -1 by the greater sum of prizes; how much greater does not count."""
         first, second = self.points(state)
         value = float((first > second) - (first < second))
         return (value, -value)
 
     def show(self, view: GoofspielState, seat: int) -> str:
-        """All bids so far, the prize now, the own hand, and both sums."""
         points = self.points(view)
         bids = ", ".join(
             f"prize {prize} (you {own}, other {other})"
@@ -126,6 +117,8 @@ class Blotto(SeatGame[BlottoState]):
     """
 
     title = "Colonel Blotto"
+    decisions = 1  # one: both divisions are named at once
+    first_state = BlottoState()
     perfect_information = False
     nouns = ("soldiers", "fields")
     default_rounds = 6
@@ -136,11 +129,6 @@ class Blotto(SeatGame[BlottoState]):
             raise ValueError(f"1 to 50 soldiers and 2 to 5 fields, not {soldiers} and {fields}")
         self.soldiers, self.fields = soldiers, fields
 
-    @property
-    def decisions(self) -> int:
-        """One: both divisions are named at once."""
-        return 1
-
     def rules(self) -> str:
         return (
             f"Colonel Blotto. Both seats divide {self.soldiers} soldiers over {self.fields} fields at the same time. "
@@ -149,14 +137,10 @@ class Blotto(SeatGame[BlottoState]):
             f"A move is {self.fields} whole numbers with blanks between them, which add up to {self.soldiers}."
         )
 
-    def start(self) -> BlottoState:
-        return BlottoState()
-
     def actors(self, state: BlottoState) -> tuple[int, ...]:
         return () if state.plans else (0, 1)
 
     def legal(self, state: BlottoState, seat: int) -> Sequence[str]:
-        """Every division of all soldiers, from (0, ..., all) on."""
         return divisions(self.soldiers, self.fields)
 
     def is_legal(self, state: BlottoState, seat: int, move: str) -> bool:
@@ -167,12 +151,10 @@ class Blotto(SeatGame[BlottoState]):
         return BlottoState(tuple(tuple(map(int, moves[seat].split())) for seat in (0, 1)))
 
     def returns(self, state: BlottoState) -> tuple[float, ...]:
-        """1, 0 or -1 by the number of fields won, not by their soldiers."""
         value = float(won(*state.plans))
         return (value, -value)
 
     def show(self, view: BlottoState, seat: int) -> str:
-        """The task before the move; both divisions after it."""
         if not view.plans:
             return f"Divide your {self.soldiers} soldiers over the {self.fields} fields."
         own, other = (" ".join(map(str, view.plans[who])) for who in (seat, 1 - seat))

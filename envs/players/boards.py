@@ -24,14 +24,10 @@ class Othello(SeatGame[BoardPosition]):
     """Othello: stones between two of the other colour are turned over."""
 
     title = "Othello"
+    decisions = 60  # sixty, all empty cells, as a seat may move several times in a row
     opening = (0, 8)
     names = cell_names(8, 8)
     cell_of = {name: at for at, name in enumerate(names)}  # noqa: RUF012  (never changed)
-
-    @property
-    def decisions(self) -> int:
-        """Sixty, all empty cells, as a seat may move several times in a row."""
-        return 60
 
     def rules(self) -> str:
         return (
@@ -42,14 +38,12 @@ class Othello(SeatGame[BoardPosition]):
         )
 
     def start(self) -> BoardPosition:
-        """The four central stones; X, seat 0, moves first."""
         cells = ["."] * 64
         for at, sign in ((27, "O"), (28, "X"), (35, "X"), (36, "O")):
             cells[at] = sign
         return BoardPosition("".join(cells))
 
     def actors(self, state: BoardPosition) -> tuple[int, ...]:
-        """The seat to move as long as either can; without a cell of its own it must pass."""
         if self.free_cells(state.cells, state.turn) or self.free_cells(state.cells, 1 - state.turn):
             return (state.turn,)
         return ()
@@ -60,7 +54,6 @@ class Othello(SeatGame[BoardPosition]):
         return othello_moves(cells, "XO"[seat])
 
     def legal(self, state: BoardPosition, seat: int) -> list[str]:
-        """Cells that turn over a stone at least; ``pass`` alone where there is none."""
         return [self.names[at] for at in self.free_cells(state.cells, seat)] or ["pass"]
 
     def apply(self, state: BoardPosition, seat: int, move: str) -> BoardPosition:
@@ -75,7 +68,6 @@ class Othello(SeatGame[BoardPosition]):
         return BoardPosition("".join(cells), 1 - seat)
 
     def returns(self, state: BoardPosition) -> tuple[float, ...]:
-        """1, 0 or -1 by the majority of stones."""
         lead = state.cells.count("X") - state.cells.count("O")
         return (0.0, 0.0) if lead == 0 else won_by_seat(0 if lead > 0 else 1)
 
@@ -152,11 +144,7 @@ class Breakthrough(SeatGame[BoardPosition]):
         self.size = size
         self.names = cell_names(size, size)
         self.cell_of = {name: at for at, name in enumerate(self.names)}
-
-    @property
-    def decisions(self) -> int:
-        """Twice the cells, more than any game takes."""
-        return self.size * self.size * 2
+        self.decisions = self.size * self.size * 2  # twice the cells, more than any game takes
 
     def rules(self) -> str:
         return (
@@ -167,18 +155,15 @@ class Breakthrough(SeatGame[BoardPosition]):
         )
 
     def start(self) -> BoardPosition:
-        """Two rows of stones for each seat."""
         size = self.size
         return BoardPosition("X" * 2 * size + "." * (size - 4) * size + "O" * 2 * size)
 
     def actors(self, state: BoardPosition) -> tuple[int, ...]:
-        """Over when the last mover is on the far row, or the other has no stone left."""
         last = state.cells[-self.size :] if state.turn == 1 else state.cells[: self.size]
         moved, other = "XO"[1 - state.turn], "XO"[state.turn]
         return () if moved in last or other not in state.cells else (state.turn,)
 
     def legal(self, state: BoardPosition, seat: int) -> list[str]:
-        """One cell forward: straight onto an empty cell, diagonally also onto a stone of the other."""
         size, own, forward = self.size, "XO"[seat], 1 if seat == 0 else -1
         found = []
         for at, sign in enumerate(state.cells):
@@ -205,7 +190,6 @@ class Breakthrough(SeatGame[BoardPosition]):
         return BoardPosition("".join(cells), 1 - seat)
 
     def returns(self, state: BoardPosition) -> tuple[float, ...]:
-        """The seat that moved last has won: there is no draw."""
         return won_by_seat(1 - state.turn)
 
     def show(self, view: BoardPosition, seat: int) -> str:
@@ -246,16 +230,12 @@ class Hex(SeatGame[BoardPosition]):
         self.names = cell_names(size, size)
         self.cell_of = {name: at for at, name in enumerate(self.names)}
         self.neighbours = [self._around(*divmod(at, size)) for at in range(size * size)]
+        self.decisions = (self.size**2 + 1) // 2  # half of the cells: the board never stays without a winner
 
     def _around(self, row: int, column: int) -> tuple[int, ...]:
         size = self.size
         cells = ((row + y, column + x) for y, x in ((-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0)))
         return tuple(y * size + x for y, x in cells if 0 <= y < size and 0 <= x < size)
-
-    @property
-    def decisions(self) -> int:
-        """Half of the cells: the board never stays without a winner."""
-        return (self.size**2 + 1) // 2
 
     def rules(self) -> str:
         last = self.names[-1]
@@ -286,11 +266,9 @@ class Hex(SeatGame[BoardPosition]):
         return False
 
     def actors(self, state: BoardPosition) -> tuple[int, ...]:
-        """Over as soon as the last mover's chain joins its two sides."""
         return () if self.connected(state.cells, 1 - state.turn) else (state.turn,)
 
     def legal(self, state: BoardPosition, seat: int) -> list[str]:
-        """Every empty cell; the second seat may not swap sides."""
         return [name for at, name in enumerate(self.names) if state.cells[at] == "."]
 
     def apply(self, state: BoardPosition, seat: int, move: str) -> BoardPosition:
@@ -298,7 +276,6 @@ class Hex(SeatGame[BoardPosition]):
         return BoardPosition(state.cells[:at] + "XO"[seat] + state.cells[at + 1 :], 1 - seat)
 
     def returns(self, state: BoardPosition) -> tuple[float, ...]:
-        """The seat that moved last has won: there is no draw."""
         return won_by_seat(1 - state.turn)
 
     def show(self, view: BoardPosition, seat: int) -> str:

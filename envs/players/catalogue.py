@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rlvr.envs.core.hints import did_you_mean, require_known
-from rlvr.envs.players.game import SeatGame
+
+if TYPE_CHECKING:
+    from rlvr.envs.players.game import SeatGame
 
 _AT: Final = "rlvr.envs.players"
 OPENSPIEL: Final = "openspiel."  # before the name of a game of OpenSpiel
@@ -21,14 +23,14 @@ GAMES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "LiarsDiceTable": ("dice:LiarsDice", {"seats": 4}),
     "Pig": ("dice:Pig", {}),
     "PigTable": ("dice:Pig", {"seats": 4}),
-    "TicTacToeDuel": ("lines:TicTacToeDuel", {}),
-    "CubicTicTacToe": ("lines:CubicTicTacToe", {}),
-    "WildTicTacToe": ("lines:WildTicTacToe", {}),
-    "UltimateTicTacToe": ("lines:UltimateTicTacToe", {}),
-    "ConnectFourDuel": ("lines:ConnectFourDuel", {}),
-    "NimDuel": ("piles:NimDuel", {}),
-    "DotsAndBoxes": ("piles:DotsAndBoxes", {}),
-    "Mancala": ("piles:Mancala", {}),
+    "TicTacToeDuel": ("line_games:TicTacToeDuel", {}),
+    "CubicTicTacToe": ("line_games:CubicTicTacToe", {}),
+    "WildTicTacToe": ("line_games:WildTicTacToe", {}),
+    "UltimateTicTacToe": ("line_games:UltimateTicTacToe", {}),
+    "ConnectFourDuel": ("line_games:ConnectFourDuel", {}),
+    "NimDuel": ("counting_games:NimDuel", {}),
+    "DotsAndBoxes": ("counting_games:DotsAndBoxes", {}),
+    "Mancala": ("counting_games:Mancala", {}),
     "Othello": ("boards:Othello", {}),
     "Breakthrough": ("boards:Breakthrough", {}),
     "Checkers": ("checkers:Checkers", {}),
@@ -47,7 +49,7 @@ GAMES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "WordChain": ("chains:WordChain", {}),
     "Clues": ("clues:Clues", {}),
     "HanabiSmall": ("hanabi:HanabiSmall", {}),
-    "GuideAndWalker": ("walks:GuideAndWalker", {}),
+    "GuideAndWalker": ("guide_and_walker:GuideAndWalker", {}),
     "Debate": ("debate:Debate", {}),
     "UserAndAgent": ("service:UserAndAgent", {}),
     "ProposerSolver": ("proposals:ProposerSolver", {}),

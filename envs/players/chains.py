@@ -26,6 +26,7 @@ class WordChain(SeatGame[ChainState]):
     """
 
     title = "Word chain"
+    first_state = ChainState()
     opening = (1, 3)  # whoever begins has mostly won
     nouns = ("word",)
 
@@ -33,11 +34,7 @@ class WordChain(SeatGame[ChainState]):
         if not 4 <= words <= 20:
             raise ValueError(f"a list has 4 to 20 words, not {words}")
         self.words = words
-
-    @property
-    def decisions(self) -> int:
-        """Half of the words."""
-        return (self.words + 1) // 2
+        self.decisions = (self.words + 1) // 2  # half of the words
 
     def rules(self) -> str:
         return (
@@ -46,11 +43,7 @@ class WordChain(SeatGame[ChainState]):
             "before. Who has no such word loses."
         )
 
-    def start(self) -> ChainState:
-        return ChainState()
-
     def actors(self, state: ChainState) -> tuple[int, ...]:
-        """Chance draws the list, then the seats in turn as long as a word fits."""
         if len(state.words) < self.words:
             return (CHANCE,)
         return (len(state.played) % 2,) if following(state.words, state.played) else ()
@@ -67,7 +60,6 @@ class WordChain(SeatGame[ChainState]):
         return [(word, 1 / len(fitting)) for word in fitting]
 
     def legal(self, state: ChainState, seat: int) -> tuple[str, ...]:
-        """The words that fit, in the order of the list."""
         return following(state.words, state.played)
 
     def apply(self, state: ChainState, seat: int, move: str) -> ChainState:
@@ -76,7 +68,6 @@ class WordChain(SeatGame[ChainState]):
         return state._replace(played=(*state.played, move))
 
     def returns(self, state: ChainState) -> tuple[float, ...]:
-        """Who played last has won."""
         return (1.0, -1.0) if len(state.played) % 2 else (-1.0, 1.0)
 
     def show(self, view: ChainState, seat: int) -> str:

@@ -28,12 +28,10 @@ class Checkers(SeatGame[CheckersState]):
     """Checkers: jump over the other's pieces, as you must, until the other cannot move."""
 
     title = "Checkers"
+    # at most 40 moves before each of 24 captures, and 40 to a draw, shared by both seats; jumps besides
+    decisions = 24 * QUIET // 2 + QUIET // 2 + 24
+    first_state = CheckersState()
     opening = (0, 14)
-
-    @property
-    def decisions(self) -> int:
-        """At most 40 moves before each of 24 captures, and 40 to a draw, shared by both seats; jumps besides."""
-        return 24 * QUIET // 2 + QUIET // 2 + 24
 
     def rules(self) -> str:
         return (
@@ -46,15 +44,10 @@ class Checkers(SeatGame[CheckersState]):
             "game is a draw."
         )
 
-    def start(self) -> CheckersState:
-        return CheckersState()
-
     def actors(self, state: CheckersState) -> tuple[int, ...]:
-        """The seat to move, as long as it can and something was captured of late."""
         return (state.turn,) if state.quiet < QUIET and moves_of(state.cells, state.turn, state.jumper) else ()
 
     def legal(self, state: CheckersState, seat: int) -> tuple[str, ...]:
-        """All jumps where there is one, else all steps."""
         return moves_of(state.cells, seat, state.jumper if seat == state.turn else -1)
 
     def parse(self, view: CheckersState, seat: int, words: str) -> str:
@@ -78,7 +71,6 @@ class Checkers(SeatGame[CheckersState]):
         return CheckersState(after, 1 - seat, -1, 0)
 
     def returns(self, state: CheckersState) -> tuple[float, ...]:
-        """A draw after quiet moves, else the seat that cannot move has lost."""
         if state.quiet >= QUIET:
             return (0.0, 0.0)
         return (-1.0, 1.0) if state.turn == 0 else (1.0, -1.0)

@@ -84,11 +84,7 @@ class Chess(SeatGame[ChessState]):
         if not self.actors(self.start()):
             reason = self.drawn_by(self.start())
             raise ValueError(f"in {fen!r:.120} the game is over: {'a draw by ' * bool(reason)}{reason or 'checkmate'}")
-
-    @property
-    def decisions(self) -> int:
-        """The moves of a seat."""
-        return self.moves
+        self.decisions = self.moves  # the moves of a seat
 
     def rules(self) -> str:
         return (
@@ -118,11 +114,9 @@ class Chess(SeatGame[ChessState]):
         return f"{self.moves} moves of each seat" if state.plies >= 2 * self.moves else ""
 
     def actors(self, state: ChessState) -> tuple[int, ...]:
-        """The seat to move, until checkmate or a draw."""
         return () if not _facts(state.fen).moves or self.drawn_by(state) else (_mover(state.fen),)
 
     def legal(self, state: ChessState, seat: int) -> tuple[str, ...]:
-        """The legal moves in the notation of UCI."""
         return _facts(state.fen).moves
 
     def spelled(self, text: str) -> str:
@@ -163,14 +157,12 @@ class Chess(SeatGame[ChessState]):
         return False
 
     def returns(self, state: ChessState) -> tuple[float, ...]:
-        """1 and -1 after a checkmate, else 0."""
         found = _facts(state.fen)
         if found.moves or not found.check:
             return (0.0, 0.0)
         return (-1.0, 1.0) if _mover(state.fen) == 0 else (1.0, -1.0)
 
     def show(self, view: ChessState, seat: int) -> str:
-        """The board with row 8 on top, the position in FEN, check, and why the game has ended."""
         rows = view.fen.split()[0].split("/")
         cells = ["".join("." * int(each) if each.isdigit() else each for each in row) for row in rows]
         lines = [f"{8 - at} {' '.join(row)}" for at, row in enumerate(cells)]

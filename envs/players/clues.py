@@ -40,20 +40,13 @@ class Clues(SeatGame[CluesState]):
     """
 
     title = "Clues"
+    teams = (0, 0, 1, 1)
+    decisions = 2 * WORDS  # a guess for each word, and a stop in each turn after a guess
+    first_state = CluesState()
     seats = 4
     perfect_information = False
     version = 2  # in arenas of version 1 a player had one seat, and the other player its mate's
     nouns = ("word", "clue")
-
-    @property
-    def teams(self) -> tuple[int, ...]:
-        """Seats 0 and 1, and seats 2 and 3."""
-        return (0, 0, 1, 1)
-
-    @property
-    def decisions(self) -> int:
-        """A guess for each word, and a stop in each turn after a guess."""
-        return 2 * WORDS
 
     def rules(self) -> str:
         return (
@@ -66,9 +59,6 @@ class Clues(SeatGame[CluesState]):
             f"{STOP}. A word that is not the own team's ends the turn, and the trap loses the game at once. The team "
             "whose words are all found first wins, whoever found them."
         )
-
-    def start(self) -> CluesState:
-        return CluesState()
 
     def winner(self, state: CluesState) -> int:
         """The team that has won, or -1."""
@@ -83,7 +73,6 @@ class Clues(SeatGame[CluesState]):
         return 1 - state.side
 
     def actors(self, state: CluesState) -> tuple[int, ...]:
-        """Chance draws words and roles; then the giver and the guesser of the team whose turn it is."""
         if len(state.words) < WORDS or len(state.roles) < WORDS:
             return (CHANCE,)
         if self.winner(state) >= 0:
@@ -100,7 +89,6 @@ class Clues(SeatGame[CluesState]):
         return [(role, (count - given[role]) / whole) for role, count in ROLES.items() if count > given[role]]
 
     def witnesses(self, state: CluesState, actor: int) -> Sequence[int]:
-        """Roles are seen by the givers alone."""
         return (0, 2) if actor == CHANCE and len(state.words) == WORDS else range(4)
 
     @staticmethod
@@ -110,7 +98,6 @@ class Clues(SeatGame[CluesState]):
         return [word for word in state.words if word not in found]
 
     def legal(self, state: CluesState, seat: int) -> list[str]:
-        """True clues for words of the own team, or words and, after a guess, ``stop``."""
         if seat % 2:
             return [*self.left(state), STOP] if state.stopped else self.left(state)
         counts = self._own(state, seat // 2)
@@ -141,7 +128,6 @@ class Clues(SeatGame[CluesState]):
         return after._replace(found=found)
 
     def returns(self, state: CluesState) -> tuple[float, ...]:
-        """1 for both seats of the winners, -1 for the others."""
         won = self.winner(state)
         return tuple(1.0 if team == won else -1.0 for team in self.teams)
 
@@ -150,7 +136,6 @@ class Clues(SeatGame[CluesState]):
         return state if seat % 2 == 0 or not self.actors(state) else state._replace(roles=())
 
     def show(self, view: CluesState, seat: int) -> str:
-        """The words that are left with what is true of them, the roles for givers, what was found, and the clue."""
         roles = dict(zip(view.words, view.roles, strict=False))
         left = [
             f"{word}{', ' + roles[word] if roles else ''} ({', '.join(PROPERTIES[word])})" for word in self.left(view)

@@ -29,13 +29,12 @@ class _Negotiation(SeatGame[Any]):
     zero_sum = False
     highest = 2.0
     spared = 1.0  # whose partner breaks off has negotiated well
-    turns = 8
     full_success = "as much as in the Nash bargaining solution, the deal with the greatest product of both gains"
 
-    @property
-    def decisions(self) -> int:
-        """Every second turn."""
-        return (self.turns + 1) // 2
+    def __init__(self, *, turns: int = 8) -> None:
+        if not 2 <= turns <= 20:
+            raise ValueError(f"turns must be 2 to 20, not {turns}")
+        self.turns, self.decisions = turns, (turns + 1) // 2
 
     def outcome(self, returns: Sequence[float], seat: int) -> float:
         """The own gain as a share of that in the Nash solution, cut to [0, 1]."""
@@ -46,7 +45,6 @@ class _Negotiation(SeatGame[Any]):
         return max(0.0, min(1.0, returns[seat] / self.highest))
 
     def witnesses(self, state: Any, actor: int) -> Sequence[int]:
-        """Offers are seen by both; private values by their seat alone."""
         return (0, 1)
 
     def _course(self) -> str:
@@ -80,6 +78,7 @@ class PriceNegotiation(_Negotiation):
     """
 
     title = "Negotiation over a price"
+    first_state = PriceState()
     nouns = ("coins", "price", "i")
     most = 30
     full_success = (  # which may lie between two whole prices, so that no offer has exactly this product
@@ -88,9 +87,7 @@ class PriceNegotiation(_Negotiation):
     )
 
     def __init__(self, *, turns: int = 8) -> None:
-        if not 2 <= turns <= 20:
-            raise ValueError(f"turns must be 2 to 20, not {turns}")
-        self.turns = turns
+        super().__init__(turns=turns)
         self.lowest = (LEAST_VALUE - self.most) / (LEAST_ROOM / 2)  # the buyer pays the most for what is worth least
 
     def rules(self) -> str:
@@ -102,11 +99,7 @@ class PriceNegotiation(_Negotiation):
             f"{self._course()}"
         )
 
-    def start(self) -> PriceState:
-        return PriceState()
-
     def actors(self, state: PriceState) -> tuple[int, ...]:
-        """Chance draws cost and value, then the seats move in turn."""
         if len(state.limits) < 2:
             return (CHANCE,)
         return () if self._over(state.offers, state.end) else (len(state.offers) % 2,)
@@ -117,11 +110,9 @@ class PriceNegotiation(_Negotiation):
         return [(str(number), 1 / (high - low + 1)) for number in range(low, high + 1)]
 
     def witnesses(self, state: PriceState, actor: int) -> Sequence[int]:
-        """A limit is seen by its seat alone, offers by both."""
         return (len(state.limits),) if actor == CHANCE else (0, 1)
 
     def legal(self, state: PriceState, seat: int) -> list[str]:
-        """Accept and quit, and every price but in the last turn."""
         offers = [f"offer {price}" for price in range(self.most + 1)] if len(state.offers) < self.turns - 1 else []
         return [*self._answers(state.offers), *offers]
 
@@ -145,7 +136,6 @@ class PriceNegotiation(_Negotiation):
         return (price - state.limits[0], state.limits[1] - price)
 
     def returns(self, state: PriceState) -> tuple[float, ...]:
-        """Gains by half of what there is to share, at most 2."""
         half = (state.limits[1] - state.limits[0]) / 2
         return tuple(max(self.lowest, min(self.highest, gain / half)) for gain in self.gains(state))
 
@@ -156,7 +146,6 @@ class PriceNegotiation(_Negotiation):
         return state._replace(limits=tuple(v if at == seat else HIDDEN for at, v in enumerate(state.limits)))
 
     def show(self, view: PriceState, seat: int) -> str:
-        """The own limit and the offers; at the end both limits, the gains, and the Nash solution."""
         own = view.limits[seat]
         head = f"You {'sell; the thing costs you' if seat == 0 else 'buy; the thing is worth'} {own} coins"
         head += " to you." if seat else "."
@@ -216,14 +205,10 @@ class ShareNegotiation(_Negotiation):
     """
 
     title = "Negotiation over things of three kinds"
+    first_state = SharesState()
     nouns = ("and", "i")  # and no kind: without its noun a number would count another kind
     lowest = -1.0  # of a forfeit; no deal is worse than 0
     kinds = ("books", "hats", "balls")
-
-    def __init__(self, *, turns: int = 8) -> None:
-        if not 2 <= turns <= 20:
-            raise ValueError(f"turns must be 2 to 20, not {turns}")
-        self.turns = turns
 
     def rules(self) -> str:
         return (
@@ -234,11 +219,7 @@ class ShareNegotiation(_Negotiation):
             f"{self._course()}"
         )
 
-    def start(self) -> SharesState:
-        return SharesState()
-
     def actors(self, state: SharesState) -> tuple[int, ...]:
-        """Chance draws the counts and the worths of both seats, then the seats move in turn."""
         if len(state.worths) < 2:
             return (CHANCE,)
         return () if self._over(state.offers, state.end) else (len(state.offers) % 2,)
@@ -250,11 +231,9 @@ class ShareNegotiation(_Negotiation):
         return all_worths(state.counts)
 
     def witnesses(self, state: SharesState, actor: int) -> Sequence[int]:
-        """The counts and offers are seen by both, worths by their seat alone."""
         return (len(state.worths),) if actor == CHANCE and state.counts else (0, 1)
 
     def legal(self, state: SharesState, seat: int) -> list[str]:
-        """Accept and quit, and every share but in the last turn."""
         offers = all_shares(state.counts) if len(state.offers) < self.turns - 1 else ()
         return [*self._answers(state.offers), *offers]
 
@@ -299,7 +278,6 @@ class ShareNegotiation(_Negotiation):
         return tuple(whole - kept for whole, kept in zip(state.counts, kept_by(state.offers[at]), strict=True))
 
     def returns(self, state: SharesState) -> tuple[float, ...]:
-        """Points by those of the Nash solution, at most 2."""
         best = nash_points(state.counts, state.worths)
         return tuple(min(self.highest, mine / nash) for mine, nash in zip(self.points(state), best, strict=True))
 
@@ -311,7 +289,6 @@ class ShareNegotiation(_Negotiation):
         return state._replace(worths=tuple(v if at == seat else hidden for at, v in enumerate(state.worths)))
 
     def show(self, view: SharesState, seat: int) -> str:
-        """Counts, own worths and offers; at the end all worths, the points, the frontier and the Nash solution."""
         things = ", ".join(f"{kind} {count}" for kind, count in zip(self.kinds, view.counts, strict=True))
         made = ", ".join(f"seat {at % 2} would {offer}" for at, offer in enumerate(view.offers))
         own = ", ".join(f"{kind} {value}" for kind, value in zip(self.kinds, view.worths[seat], strict=True))
@@ -383,7 +360,6 @@ def all_worths(counts: tuple[int, ...]) -> tuple[tuple[str, float], ...]:
 
 @lru_cache(maxsize=64)
 def all_shares(counts: tuple[int, ...]) -> tuple[str, ...]:
-    """Every offer there is."""
     return tuple(f"keep {' '.join(map(str, share))}" for share in product(*(range(count + 1) for count in counts)))
 
 

@@ -53,6 +53,7 @@ class Debate(SeatGame[DebateState]):
     """
 
     title = "Debate"
+    first_state = DebateState()
     seats = 3
     perfect_information = False
     zero_sum = False
@@ -66,11 +67,7 @@ class Debate(SeatGame[DebateState]):
         self.rows, self.marks = rows, marks
         self.size = rows * WIDTH
         self.rounds = rows.bit_length() - 1
-
-    @property
-    def decisions(self) -> int:
-        """A claim of each debater in each round; the judge moves once."""
-        return self.rounds
+        self.decisions = self.rounds  # a claim of each debater in each round; the judge moves once
 
     def rules(self) -> str:
         stated = " and says which claim about it is true" if self.marks else ""
@@ -86,11 +83,7 @@ class Debate(SeatGame[DebateState]):
             "and loses 1 if not."
         )
 
-    def start(self) -> DebateState:
-        return DebateState()
-
     def actors(self, state: DebateState) -> tuple[int, ...]:
-        """Chance makes the answers and the rows, the debaters claim in turn, the judge decides."""
         if len(state.numbers) < self.size:
             return (CHANCE,)
         if len(state.claims) < 2 * self.rounds:
@@ -110,7 +103,6 @@ class Debate(SeatGame[DebateState]):
         return [(str(value), 1 / len(found)) for value in found]
 
     def witnesses(self, state: DebateState, actor: int) -> Sequence[int]:
-        """Answers and claims are seen by all; who is right and the numbers by the debaters."""
         return (0, 1) if actor == CHANCE and len(state.answers) == 2 else (0, 1, 2)
 
     def dispute(self, state: DebateState) -> Dispute:
@@ -121,7 +113,6 @@ class Debate(SeatGame[DebateState]):
         return found
 
     def legal(self, state: DebateState, seat: int) -> list[str]:
-        """Every sum that the first half can have so that the second half can have the rest; a debater for the judge."""
         if seat == JUDGE:
             return list(VERDICTS)
         low, high = self._bounds(state, seat)
@@ -163,7 +154,6 @@ class Debate(SeatGame[DebateState]):
         return state._replace(numbers=(*state.numbers, int(move)))
 
     def returns(self, state: DebateState) -> tuple[float, ...]:
-        """1 and -1 by the verdict for the debaters, and by the truth for the judge."""
         first = 1.0 if state.verdict == 0 else -1.0
         return (first, -first, 1.0 if state.verdict == state.honest else -1.0)
 
@@ -184,7 +174,6 @@ class Debate(SeatGame[DebateState]):
         return state if seat != JUDGE or not self.actors(state) else state._replace(honest=HIDDEN, numbers=())
 
     def show(self, view: DebateState, seat: int) -> str:
-        """The rows for a debater, then all that was claimed."""
         lines = []
         if view.numbers:
             rows = [view.numbers[at : at + WIDTH] for at in range(0, self.size, WIDTH)]
@@ -263,5 +252,4 @@ def rows_named(first: int, last: int) -> str:
 
 
 def claimed(claims: tuple[int, int]) -> str:
-    """What both debaters claim."""
     return f"seat 0 claims {claims[0]}, seat 1 claims {claims[1]}"

@@ -41,11 +41,7 @@ class LiarsDice(SeatGame[LiarsState]):
         if seats > 2:  # one of many loses a round, so that any play seldom does
             self.default_rounds, self.reward, self.swing = 5, "payoff", self.highest
             self.level_bots = ("mixed:0.8", "mixed:0.5", "mixed:0.3")  # type: ignore[misc]
-
-    @property
-    def decisions(self) -> int:
-        """As many bids as there can be, and the call."""
-        return self.dice * self.seats * 6 + 1
+        self.decisions = self.dice * self.seats * 6 + 1  # as many bids as there can be, and the call
 
     def rules(self) -> str:
         return (
@@ -60,7 +56,6 @@ class LiarsDice(SeatGame[LiarsState]):
         return LiarsState(((),) * self.seats)
 
     def actors(self, state: LiarsState) -> tuple[int, ...]:
-        """Chance rolls every die, then the seats in turn until somebody says liar."""
         if state.called:
             return ()
         if len(state.dice[-1]) < self.dice:
@@ -75,11 +70,9 @@ class LiarsDice(SeatGame[LiarsState]):
         return next(seat for seat, dice in enumerate(state.dice) if len(dice) < self.dice)
 
     def witnesses(self, state: LiarsState, actor: int) -> Sequence[int]:
-        """A die is seen by its owner alone, bids and calls by all."""
         return (self.owner(state),) if actor == CHANCE else range(self.seats)
 
     def legal(self, state: LiarsState, seat: int) -> list[str]:
-        """Every higher bid by (count, face), and ``liar`` once there is a bid."""
         last = state.bids[-1] if state.bids else (0, 6)
         bids = [
             f"{count}-{face}"
@@ -104,7 +97,6 @@ class LiarsDice(SeatGame[LiarsState]):
         return state._replace(bids=(*state.bids, (int(count), int(face))))
 
     def returns(self, state: LiarsState) -> tuple[float, ...]:
-        """The loser has -1, the others share 1; sixes count as every face."""
         count, face = state.bids[-1]
         shown = sum(die in (face, 6) for dice in state.dice for die in dice)
         caller = len(state.bids) % self.seats
@@ -123,7 +115,6 @@ class LiarsDice(SeatGame[LiarsState]):
         return state._replace(dice=tuple(dice if at == seat else () for at, dice in enumerate(state.dice)))
 
     def show(self, view: LiarsState, seat: int) -> str:
-        """The own dice and all bids with their seats; after a call the dice of all."""
         bids = ", ".join(f"seat {at % self.seats} bids {count}-{face}" for at, (count, face) in enumerate(view.bids))
         text = ""
         if view.called:
@@ -187,11 +178,7 @@ class Pig(SeatGame[PigState]):
         self.lowest = -1.0 / (seats - 1) if seats > 2 else -1.0
         if seats > 2:
             self.level_bots = ("random", "mixed:0.6", "mixed:0.4")  # type: ignore[misc]
-
-    @property
-    def decisions(self) -> int:
-        """Twenty moves for each point of the goal: the limit of the whole game."""
-        return 20 * self.goal
+        self.decisions = 20 * self.goal  # twenty moves for each point of the goal: the limit of the whole game
 
     def rules(self) -> str:
         return (
@@ -210,7 +197,6 @@ class Pig(SeatGame[PigState]):
         return PigState((0,) * self.seats)
 
     def actors(self, state: PigState) -> tuple[int, ...]:
-        """Chance while the die rolls, else the seat whose turn it is."""
         if state.rolling:
             return (CHANCE,)
         return () if max(state.scores) >= self.goal or state.moves >= self.limit else (state.turn,)
@@ -219,7 +205,6 @@ class Pig(SeatGame[PigState]):
         return [(str(face), 1 / 6) for face in range(1, 7)]
 
     def legal(self, state: PigState, seat: int) -> tuple[str, ...]:
-        """Only ``stop`` once the total is enough: nobody can roll on past the goal."""
         return ("stop",) if state.scores[seat] + state.turn_total >= self.goal else ("roll", "stop")
 
     def apply(self, state: PigState, seat: int, move: str) -> PigState:
@@ -235,7 +220,6 @@ class Pig(SeatGame[PigState]):
         return PigState(scores, 0, following, False, state.moves + 1)
 
     def returns(self, state: PigState) -> tuple[float, ...]:
-        """1 for the winner, the others share -1; all 0 at the limit."""
         best = max(state.scores)
         if best < self.goal:
             return (0.0,) * self.seats

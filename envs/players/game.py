@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from rlvr.envs.core.seeding import stream
@@ -34,7 +34,8 @@ class SeatGame(Generic[S]):
     Attributes:
         title: the game's name for people.
         seats: how many there are; they count from 0.
-        teams: the team of each seat; every seat is its own team by default.
+        decisions: an upper bound of the moves of one seat in one game.
+        first_state: the state before the first move or draw; settings that decide it need ``start``.
         lowest, highest: bounds of one seat's return.
         zero_sum: whether the returns of all seats add up to 0.
         spared: the return of the others where a seat forfeits a game that is not zero-sum.
@@ -54,6 +55,8 @@ class SeatGame(Generic[S]):
 
     title: str = ""
     seats: int = 2
+    decisions: int
+    first_state: Any = None
     lowest: float = -1.0
     highest: float = 1.0
     zero_sum: bool = True
@@ -76,15 +79,10 @@ class SeatGame(Generic[S]):
         """What streams of chance are keyed by."""
         return type(self).__name__
 
-    @property
+    @cached_property
     def teams(self) -> tuple[int, ...]:
         """The team of each seat."""
         return tuple(range(self.seats))
-
-    @property
-    def decisions(self) -> int:
-        """An upper bound of the moves of one seat in one game."""
-        raise NotImplementedError
 
     def rules(self) -> str:
         """The rules, the form of a move and what is won, in whole sentences."""
@@ -92,7 +90,8 @@ class SeatGame(Generic[S]):
 
     def start(self) -> S:
         """The state before the first move or draw."""
-        raise NotImplementedError
+        state: S = self.first_state
+        return state
 
     def actors(self, state: S) -> tuple[int, ...]:
         """Who moves now: one seat, several that move at once, ``(CHANCE,)``, or nobody when the game is over."""

@@ -57,6 +57,8 @@ class HanabiSmall(SeatGame[HanabiState]):
     """
 
     title = "Small Hanabi"
+    # every card is played or discarded once, and hints are paid by discards and complete stacks
+    decisions = len(DECK) + HINTS + len(DECK)
     perfect_information = False
     zero_sum = False
     nouns = ("card", "position", "number")
@@ -68,16 +70,7 @@ class HanabiSmall(SeatGame[HanabiState]):
         if not 2 <= hand <= 4:
             raise ValueError(f"a hand has 2 to 4 cards, not {hand}")
         self.seats, self.hand = seats, hand
-
-    @property
-    def teams(self) -> tuple[int, ...]:
-        """One team of all."""
-        return (0,) * self.seats
-
-    @property
-    def decisions(self) -> int:
-        """Every card is played or discarded once, and hints are paid by discards and complete stacks."""
-        return len(DECK) + HINTS + len(DECK)
+        self.teams = (0,) * self.seats
 
     def rules(self) -> str:
         return (
@@ -104,7 +97,6 @@ class HanabiSmall(SeatGame[HanabiState]):
         return next((seat for seat, hand in enumerate(state.hands) if len(hand) < self.hand), -1)
 
     def actors(self, state: HanabiState) -> tuple[int, ...]:
-        """Chance while a hand lacks a card, else the seats in turn, until one of the three ends."""
         if state.lives == 0 or state.left == 0 or sum(state.stacks) == BEST:
             return ()
         return (CHANCE,) if self.owed(state) >= 0 else (state.turn,)
@@ -118,12 +110,10 @@ class HanabiSmall(SeatGame[HanabiState]):
         return [(card, count / state.deck) for card, count in left.items() if count]
 
     def witnesses(self, state: HanabiState, actor: int) -> Sequence[int]:
-        """A drawn card is seen by all but its owner; every move is seen by all."""
         owner = self.owed(state) if actor == CHANCE else -1
         return [seat for seat in range(self.seats) if seat != owner]
 
     def legal(self, state: HanabiState, seat: int) -> list[str]:
-        """Plays, discards if a hint was used, and hints that show a card at least."""
         spots = range(1, len(state.hands[seat]) + 1)
         moves = [f"play {at}" for at in spots]
         if state.hints < HINTS:
@@ -208,7 +198,6 @@ class HanabiSmall(SeatGame[HanabiState]):
         return state._replace(lives=state.lives - 1) if played else state._replace(hints=state.hints + 1)
 
     def returns(self, state: HanabiState) -> tuple[float, ...]:
-        """The common score: cards on the stacks, 0 without a life."""
         return (float(sum(state.stacks)) if state.lives else 0.0,) * self.seats
 
     def outcome(self, returns: Sequence[float], seat: int) -> float:
@@ -216,12 +205,10 @@ class HanabiSmall(SeatGame[HanabiState]):
         return min(1.0, returns[seat] / PAR)
 
     def view(self, state: HanabiState, seat: int) -> HanabiState:
-        """Hides the own hand."""
         hands = tuple((HIDDEN,) * len(hand) if at == seat else hand for at, hand in enumerate(state.hands))
         return state._replace(hands=hands)
 
     def show(self, view: HanabiState, seat: int) -> str:
-        """Stacks and counts, the others' hands with what they know, and what is known of the own hand."""
         stacks = ", ".join(f"{name} {count}" for name, count in zip(COLOURS.values(), view.stacks, strict=True))
         lines = [
             f"Stacks: {stacks}. Hints: {view.hints}. Lives: {view.lives}. Cards in the deck: {view.deck}. "
@@ -328,7 +315,7 @@ def playable_probability(state: HanabiState, odds: Counter[str]) -> float:
 
 
 def spelled(card: str) -> str:
-    """``red 1`` for ``r1``."""
+    """``red 1`` for the card ``r1``."""
     return f"{COLOURS[card[0]]} {card[1]}"
 
 

@@ -40,6 +40,7 @@ class NoLimitHoldem(SeatGame[HoldemState]):
     """
 
     title = "Small no-limit hold'em"
+    first_state = HoldemState()
     perfect_information = False
     nouns = ("chips", "chip")
     default_rounds = 10
@@ -52,11 +53,8 @@ class NoLimitHoldem(SeatGame[HoldemState]):
             raise ValueError(f"stack must be 4 to 50, not {stack}")
         self.stack = stack
         self.lowest, self.highest = -float(stack), float(stack)
-
-    @property
-    def decisions(self) -> int:
-        """Each raise adds two chips at least, and each round has a call or a check besides."""
-        return self.stack // 2 + 2
+        # each raise adds two chips at least, and each round has a call or a check besides
+        self.decisions = self.stack // 2 + 2
 
     def rules(self) -> str:
         return (
@@ -72,11 +70,7 @@ class NoLimitHoldem(SeatGame[HoldemState]):
             "share it."
         )
 
-    def start(self) -> HoldemState:
-        return HoldemState()
-
     def actors(self, state: HoldemState) -> tuple[int, ...]:
-        """Chance deals the hands, and the board once the first round is over; over after a fold or both rounds."""
         if len(state.hands[1]) < 2:
             return (CHANCE,)
         if state.folded >= 0:
@@ -98,13 +92,11 @@ class NoLimitHoldem(SeatGame[HoldemState]):
         return [(card, 1 / len(left)) for card in left]
 
     def witnesses(self, state: HoldemState, actor: int) -> Sequence[int]:
-        """A card of a hand is seen by its seat alone, the board and the bets by both."""
         if actor == CHANCE and len(state.hands[1]) < 2:
             return (0 if len(state.hands[0]) < 2 else 1,)
         return (0, 1)
 
     def legal(self, state: HoldemState, seat: int) -> list[str]:
-        """``fold`` where there is something to pay, ``call``, and raises from the least that is allowed to all."""
         most, own = max(state.spent), state.spent[seat]
         moves = ["fold", "call"] if own < most else ["call"]
         if most < self.stack:
@@ -143,7 +135,6 @@ class NoLimitHoldem(SeatGame[HoldemState]):
         return state._replace(moves=moves, spent=(spent[0], spent[1]), step=step)
 
     def returns(self, state: HoldemState) -> tuple[float, ...]:
-        """The loser's chips change hands; equal hands change nothing."""
         if state.folded >= 0:
             loser = state.folded
         else:
@@ -164,7 +155,6 @@ class NoLimitHoldem(SeatGame[HoldemState]):
         return state._replace(hands=hands)
 
     def show(self, view: HoldemState, seat: int) -> str:
-        """The own hand, the board, every bet, and what each seat has put in."""
         parts = []
         for number, (name, moves) in enumerate(zip(("First", "Second"), view.moves, strict=False)):
             text = ", ".join(f"seat {(at + number) % 2} {spoken(move)}" for at, move in enumerate(moves))

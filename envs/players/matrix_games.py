@@ -133,6 +133,7 @@ class MatrixGame(SeatGame[MatrixState]):
         rounds: how many.
     """
 
+    first_state = MatrixState()
     perfect_information = False
     zero_sum = False
     reward = "payoff"
@@ -142,7 +143,7 @@ class MatrixGame(SeatGame[MatrixState]):
             raise ValueError(f"there is no matrix {matrix!r}; there are {', '.join(MATRICES)}")
         if not 1 <= rounds <= 100:
             raise ValueError(f"rounds must be 1 to 100, not {rounds}")
-        self.matrix, self.length = matrix, rounds
+        self.matrix, self.decisions = matrix, rounds
         self._known_bounds: dict[tuple[str, int], tuple[float, float]] = {}
         levels = MATRICES[matrix]["habits"]
         self._weights = {each: 0.0 for habits in levels for each in habits}  # how probable, if all levels are
@@ -165,10 +166,6 @@ class MatrixGame(SeatGame[MatrixState]):
         """``MatrixGame`` and the matrix: each has tasks of its own."""
         return f"MatrixGame {self.matrix}"
 
-    @property
-    def decisions(self) -> int:
-        return self.length
-
     def rules(self) -> str:
         """Payoffs of both seats for each pair of moves, and what counts as success."""
         rows = [
@@ -180,18 +177,15 @@ class MatrixGame(SeatGame[MatrixState]):
         if self.par is not None:
             goal = "Each seat wants a large sum for itself; that the other has less is worth nothing."
         return (
-            f"{self.title}. For {self.length} rounds both seats move at the same time; a move is "
+            f"{self.title}. For {self.decisions} rounds both seats move at the same time; a move is "
             f"{', '.join(self.moves[:-1])} or {self.moves[-1]}. The points of a round, seat 0's move first:\n"
             + "\n".join(rows)
             + f"\n{goal}"
         )
 
-    def start(self) -> MatrixState:
-        return MatrixState()
-
     def actors(self, state: MatrixState) -> tuple[int, ...]:
         """Both seats in every round, until the rounds are played."""
-        return (0, 1) if len(state.played) < self.length else ()
+        return (0, 1) if len(state.played) < self.decisions else ()
 
     def legal(self, state: MatrixState, seat: int) -> tuple[str, ...]:
         moves: tuple[str, ...] = self.moves
@@ -209,7 +203,7 @@ class MatrixGame(SeatGame[MatrixState]):
         """The greater sum wins in pure conflict; else the own sum over ``par`` a round, cut to [0, 1]."""
         if self.par is None:
             return super().outcome(returns, seat)
-        return max(0.0, min(1.0, returns[seat] / float(self.par * self.length)))
+        return max(0.0, min(1.0, returns[seat] / float(self.par * self.decisions)))
 
     def show(self, view: MatrixState, seat: int) -> str:
         """The pairs of moves so far, the own move first, and both sums."""
@@ -249,7 +243,7 @@ class MatrixGame(SeatGame[MatrixState]):
         fitting = tuple(habit for habit in self._weights if self._moves_of(habit, mine)[: len(theirs)] == theirs)
         if not fitting or (not mine and self.par is None):
             return self.expert(view, seat, rng)
-        if self.par is not None and len(self.moves) ** self.length <= MOST_TRIED:
+        if self.par is not None and len(self.moves) ** self.decisions <= MOST_TRIED:
             return self._plan(mine, fitting, seat)[1]
         expected = [(self._weights[habit], self._moves_of(habit, mine)[-1]) for habit in fitting]
         moves: tuple[str, ...] = self.moves
@@ -257,7 +251,7 @@ class MatrixGame(SeatGame[MatrixState]):
 
     def payoff_against(self, habit: str, returns: Sequence[float], seat: int) -> float:
         """Between the least and the most of all sequences of moves, where these are few enough to be tried."""
-        if len(self.moves) ** self.length > MOST_TRIED:
+        if len(self.moves) ** self.decisions > MOST_TRIED:
             return self.payoff(returns, seat)
         least, most = self._bounds(habit, seat)
         return max(0.0, min(1.0, (returns[seat] - least) / (most - least)))
@@ -281,13 +275,13 @@ class MatrixGame(SeatGame[MatrixState]):
     def _bounds(self, habit: str, seat: int) -> tuple[float, float]:
         """The least and the most points that a seat can have against a habit."""
         if (habit, seat) not in self._known_bounds:
-            sums = [self._sum(habit, moves, seat) for moves in product(self.moves, repeat=self.length)]
+            sums = [self._sum(habit, moves, seat) for moves in product(self.moves, repeat=self.decisions)]
             self._known_bounds[habit, seat] = (min(sums), max(sums))
         return self._known_bounds[habit, seat]
 
     def _plan(self, mine: tuple[str, ...], fitting: tuple[str, ...], seat: int) -> tuple[float, str]:
         """The highest sum of payoffs over the habits that fit, and the next move that leads to it."""
-        if len(mine) == self.length:
+        if len(mine) == self.decisions:
             shares = 0.0
             for habit in fitting:
                 least, most = self._bounds(habit, seat)

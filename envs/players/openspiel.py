@@ -64,6 +64,7 @@ class OpenSpielGame(SeatGame[Any]):
     """
 
     nouns = ()
+    first_state = OpenSpielState()
 
     def __init__(self, name: str, parameters: Mapping[str, Any] | None = None) -> None:
         pyspiel = require_openspiel()
@@ -79,22 +80,13 @@ class OpenSpielGame(SeatGame[Any]):
         self.perfect_information = kind.information == pyspiel.GameType.Information.PERFECT_INFORMATION
         self.in_turn = kind.dynamics == pyspiel.GameType.Dynamics.SEQUENTIAL
         self.has_expert = self.perfect_information and self.in_turn
-        self._length = game.max_game_length()
+        self.teams = (0,) * self.seats if self.identical else tuple(range(self.seats))
+        self.decisions = int(game.max_game_length())
 
     @property
     def name(self) -> str:
         """OpenSpiel's name of the game with its parameters."""
         return f"openspiel {self.spec}"
-
-    @property
-    def teams(self) -> tuple[int, ...]:
-        """One team where all seats have the same return, else each seat its own."""
-        return (0,) * self.seats if self.identical else tuple(range(self.seats))
-
-    @property
-    def decisions(self) -> int:
-        """The longest game that OpenSpiel states."""
-        return int(self._length)
 
     def rules(self) -> str:
         won = (
@@ -109,9 +101,6 @@ class OpenSpielGame(SeatGame[Any]):
             f"Seat 0 is OpenSpiel's player 0. A move is written as in the list of legal moves. Returns are from "
             f"{self.lowest:g} to {self.highest:g}. {won}"
         )
-
-    def start(self) -> OpenSpielState:
-        return OpenSpielState()
 
     def actors(self, state: OpenSpielState) -> tuple[int, ...]:
         """Chance, a player, or all that can act where players act at once."""
@@ -147,7 +136,6 @@ class OpenSpielGame(SeatGame[Any]):
         return OpenSpielState((*state.history, tuple(actions)))
 
     def returns(self, state: OpenSpielState) -> tuple[float, ...]:
-        """OpenSpiel's returns."""
         return tuple(state_of(self.spec, state.history).returns())
 
     def outcome(self, returns: Sequence[float], seat: int) -> float:

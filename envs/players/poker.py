@@ -52,14 +52,11 @@ class KuhnPoker(SmallPoker):
     """
 
     title = "Kuhn poker"
+    decisions = 2  # two: seat 0 may have to answer a bet after its check
+    first_state = KuhnState()
     lowest, highest = -2.0, 2.0
     stake = 0.4
     ranks = "jqk"
-
-    @property
-    def decisions(self) -> int:
-        """Two: seat 0 may have to answer a bet after its check."""
-        return 2
 
     def rules(self) -> str:
         return (
@@ -69,11 +66,7 @@ class KuhnPoker(SmallPoker):
             "wins it."
         )
 
-    def start(self) -> KuhnState:
-        return KuhnState()
-
     def actors(self, state: KuhnState) -> tuple[int, ...]:
-        """Chance deals both cards; over after a fold, a call, or two checks."""
         if len(state.cards) < 2:
             return (CHANCE,)
         if state.moves in ("", "cb"):
@@ -86,11 +79,9 @@ class KuhnPoker(SmallPoker):
         return [(rank, 1 / len(left)) for rank in left]
 
     def witnesses(self, state: KuhnState, actor: int) -> Sequence[int]:
-        """A card is seen by its seat alone, the bets by both."""
         return (len(state.cards),) if actor == CHANCE else (0, 1)
 
     def legal(self, state: KuhnState, seat: int) -> tuple[str, ...]:
-        """``fold`` and ``call`` after a bet, else ``check`` and ``bet``."""
         return ("fold", "call") if state.moves.endswith("b") else ("check", "bet")
 
     def apply(self, state: KuhnState, seat: int, move: str) -> KuhnState:
@@ -99,7 +90,6 @@ class KuhnPoker(SmallPoker):
         return KuhnState(state.cards, state.moves + {"check": "c", "bet": "b", "fold": "f", "call": "k"}[move])
 
     def returns(self, state: KuhnState) -> tuple[float, ...]:
-        """Chips won or lost: 1 without a called bet, 2 with one."""
         if state.moves.endswith("f"):
             winner, size = (0 if state.moves == "bf" else 1), 1.0
         else:
@@ -144,14 +134,11 @@ class LeducPoker(SmallPoker):
     """
 
     title = "Leduc hold'em"
+    decisions = 4  # four: two in each round at most
+    first_state = LeducState()
     lowest, highest = -13.0, 13.0
     stake = 2.5
     ranks = "jqk"
-
-    @property
-    def decisions(self) -> int:
-        """Four: two in each round at most."""
-        return 4
 
     def rules(self) -> str:
         return (
@@ -162,11 +149,7 @@ class LeducPoker(SmallPoker):
             "pay, fold. A pair with the public card wins the pot, else the higher card; equal cards share it."
         )
 
-    def start(self) -> LeducState:
-        return LeducState()
-
     def actors(self, state: LeducState) -> tuple[int, ...]:
-        """Chance deals, and shows the public card between the rounds; over after a fold or the second round."""
         if len(state.cards) < 2:
             return (CHANCE,)
         last = state.rounds[-1]
@@ -185,13 +168,11 @@ class LeducPoker(SmallPoker):
         return [(rank, count / whole) for rank, count in left.items() if count]
 
     def witnesses(self, state: LeducState, actor: int) -> Sequence[int]:
-        """A hand card is seen by its seat alone, the public card by both."""
         if actor == CHANCE and len(state.cards) < 2:
             return (len(state.cards),)
         return (0, 1)
 
     def legal(self, state: LeducState, seat: int) -> tuple[str, ...]:
-        """``fold`` only after a raise, ``raise`` at most twice a round."""
         last = state.rounds[-1]
         moves = ("fold", "call") if last.endswith("r") else ("call",)
         return moves if last.count("r") == 2 else (*moves, "raise")
@@ -220,7 +201,6 @@ class LeducPoker(SmallPoker):
         return chips
 
     def returns(self, state: LeducState) -> tuple[float, ...]:
-        """Chips of the loser; a pair with the public card beats the higher card, equal hands share."""
         chips, last = self.paid(state), state.rounds[-1]
         if last.endswith("f"):
             loser = (len(last) - 1) % 2

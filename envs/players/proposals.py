@@ -69,6 +69,7 @@ class ProposerSolver(SeatGame[ProposalState]):
     """
 
     title = "Proposer and solver"
+    first_state = ProposalState()
     zero_sum = False
     lists_all = False
     lowest = -1.0  # of a forfeit; no play is worse than 0
@@ -86,11 +87,7 @@ class ProposerSolver(SeatGame[ProposalState]):
         self.rounds, self.pays = rounds, pays
         self.seats = 1 + solvers
         self.in_turn = solvers == 1
-
-    @property
-    def decisions(self) -> int:
-        """One in each round."""
-        return self.rounds
+        self.decisions = self.rounds  # one in each round
 
     def rules(self) -> str:
         several = self.seats > 2
@@ -114,11 +111,7 @@ class ProposerSolver(SeatGame[ProposalState]):
             f"all pays the proposer {pay}. A right answer pays its solver 1. Each seat wins the mean over the rounds."
         )
 
-    def start(self) -> ProposalState:
-        return ProposalState()
-
     def actors(self, state: ProposalState) -> tuple[int, ...]:
-        """In each round chance deals, the proposer writes, chance adds to its numbers, the solvers answer."""
         done = len(state.answers)
         if done == self.rounds:
             return ()
@@ -153,7 +146,6 @@ class ProposerSolver(SeatGame[ProposalState]):
         return state.dealt[DEALT * len(state.answers) : DEALT * (len(state.answers) + 1)]
 
     def legal(self, state: ProposalState, seat: int) -> Sequence[str]:
-        """Examples: sixty expressions of the hand, or the numbers below a thousand."""
         return ANSWERS if seat else examples(self.hand(state))
 
     def is_legal(self, state: ProposalState, seat: int, move: str) -> bool:
@@ -200,7 +192,6 @@ class ProposerSolver(SeatGame[ProposalState]):
         return right * difficulty_of(task)
 
     def returns(self, state: ProposalState) -> tuple[float, ...]:
-        """The mean pay of the proposer, and the share of right answers of each solver."""
         count = self.seats - 1
         won, paid = [0.0] * count, 0.0
         for at, answers in enumerate(state.answers):
@@ -215,7 +206,6 @@ class ProposerSolver(SeatGame[ProposalState]):
         return max(0.0, returns[seat])
 
     def payoff(self, returns: Sequence[float], seat: int) -> float:
-        """As the outcome."""
         return self.outcome(returns, seat)
 
     def forfeited(self, seat: int, state: ProposalState) -> tuple[float, ...]:
@@ -231,7 +221,6 @@ class ProposerSolver(SeatGame[ProposalState]):
         return self.task(view, len(view.answers)).work if seat else 1
 
     def show(self, view: ProposalState, seat: int) -> str:
-        """The rounds that are over, then the numbers and the task of this one."""
         lines = []
         for at, answers in enumerate(view.answers):
             task = self.task(view, at)

@@ -65,7 +65,6 @@ class RolesState(NamedTuple):
 
     @property
     def failed(self) -> int:
-        """Missions that failed."""
         return sum(mission.sabotages > 0 for mission in self.missions)
 
 
@@ -92,12 +91,9 @@ class HiddenRoles(SeatGame[RolesState]):
         self.seats, self.talk = seats, talk
         self.sizes = SIZES[seats]
         self.pairs = tuple(combinations(range(seats), SPIES))
-
-    @property
-    def decisions(self) -> int:
-        """In each round a statement, a vote on all proposals but the last and a mission; and proposals in turn."""
         rounds = len(self.sizes)
-        return rounds * (PROPOSALS + self.talk) + -(-rounds * PROPOSALS // self.seats)
+        # in each round a statement, a vote on all proposals but the last and a mission; and proposals in turn
+        self.decisions = rounds * (PROPOSALS + talk) + -(-rounds * PROPOSALS // seats)
 
     def rules(self) -> str:
         sizes = f"{', '.join(map(str, self.sizes[:-1]))} and {self.sizes[-1]}"
@@ -129,7 +125,6 @@ class HiddenRoles(SeatGame[RolesState]):
         return (len(state.proposals) - (state.phase in (VOTE, GO))) % self.seats
 
     def actors(self, state: RolesState) -> tuple[int, ...]:
-        """Chance draws the spies. All talk and vote at once; one proposes; those who go play at once."""
         if not state.spies:
             return (CHANCE,)
         every = tuple(range(self.seats))
@@ -142,13 +137,11 @@ class HiddenRoles(SeatGame[RolesState]):
         return [(" ".join(map(str, pair)), 1 / len(self.pairs)) for pair in self.pairs]
 
     def witnesses(self, state: RolesState, actor: int) -> Sequence[int]:
-        """No seat is shown the draw, of which it learns its own part; a card is its seat's secret."""
         if actor == CHANCE:
             return ()
         return (actor,) if state.phase == GO else range(self.seats)
 
     def legal(self, state: RolesState, seat: int) -> list[str]:
-        """Statements on other seats, teams of the right size, votes or cards; only spies sabotage."""
         if state.phase == TALK:
             others = [other for other in range(self.seats) if other != seat]
             return [SILENT, *(f"{verb} {other}" for verb in ("suspect", "trust") for other in others)]
@@ -206,7 +199,6 @@ class HiddenRoles(SeatGame[RolesState]):
         return after._replace(phase=OVER if won else TALK if self.talk else PROPOSE)
 
     def returns(self, state: RolesState) -> tuple[float, ...]:
-        """1 for every seat of the role that has won, -1 for the others."""
         won = int(state.failed >= NEEDED)
         return tuple(1.0 if team == won else -1.0 for team in self.teams_in(state))
 
@@ -228,7 +220,6 @@ class HiddenRoles(SeatGame[RolesState]):
     # what a seat reads
 
     def show(self, view: RolesState, seat: int) -> str:
-        """The own role, what happened in each round, and what is due."""
         if view.phase == OVER:
             role = f"The spies were {seats_text(view.spies)}."
         elif seat in view.spies:

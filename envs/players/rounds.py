@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from rlvr.envs.players.game import SeatGame
+
+# What is the same in several rounds as in one.
+_SHARED: Final = (
+    *("title", "seats", "teams", "zero_sum", "perfect_information", "in_turn", "has_expert", "lists_all", "version"),
+    *("nouns", "level_bots", "reward", "stake", "swing", "habits", "spelled", "relies_on"),
+)
 
 
 class RoundsState(NamedTuple):
@@ -17,6 +23,15 @@ class RoundsState(NamedTuple):
     inner: Any
     sums: tuple[float, ...]
     past: tuple[Any, ...] = ()
+
+
+def _of_round(name: str) -> Any:
+    """A method of the game, asked about the present round."""
+
+    def method(self: Rounds, state: RoundsState, *arguments: Any) -> Any:
+        return getattr(self.game, name)(state.inner, *arguments)
+
+    return method
 
 
 class Rounds(SeatGame[RoundsState]):
@@ -34,46 +49,33 @@ class Rounds(SeatGame[RoundsState]):
         if not 2 <= rounds <= 100:
             raise ValueError(f"rounds must be 2 to 100, not {rounds}")
         self.game, self.rounds = game, rounds
-        self.title, self.seats = game.title, game.seats
+        for name in _SHARED:
+            setattr(self, name, getattr(game, name))
+        self.decisions, self.spared = rounds * game.decisions, rounds * game.spared
         self.lowest, self.highest = rounds * game.lowest, rounds * game.highest
-        self.zero_sum, self.spared, self.stake = game.zero_sum, rounds * game.spared, game.stake
-        self.reward, self.swing = game.reward, game.swing
-        self.level_bots = game.level_bots  # type: ignore[misc]
-        self.perfect_information, self.in_turn = game.perfect_information, game.in_turn
-        self.has_expert, self.lists_all, self.version = game.has_expert, game.lists_all, game.version
-        self.nouns = game.nouns  # type: ignore[misc]
+
+    actors = _of_round("actors")  # the present round is over only where it is the last one
+    chance = _of_round("chance")
+    legal = _of_round("legal")
+    is_legal = _of_round("is_legal")
+    witnesses = _of_round("witnesses")
+    parse = _of_round("parse")
+    foul = _of_round("foul")
+    expert = _of_round("expert")
+    expert_odds = _of_round("expert_odds")
+    move_values = _of_round("move_values")
+    effort = _of_round("effort")
+    teams_in = _of_round("teams_in")
 
     @property
     def name(self) -> str:
         return self.game.name
 
-    @property
-    def teams(self) -> tuple[int, ...]:
-        return self.game.teams
-
-    @property
-    def decisions(self) -> int:
-        return self.rounds * self.game.decisions
-
     def rules(self) -> str:
-        """The rules of a round, and that the returns of all rounds add up."""
         return f"{self.game.rules()}\nThis is played {self.rounds} times, and what a seat wins or loses adds up."
 
     def start(self) -> RoundsState:
         return RoundsState(self.game.start(), (0.0,) * self.seats)
-
-    def actors(self, state: RoundsState) -> tuple[int, ...]:
-        """Those of the present round, which is over only where it is the last one."""
-        return self.game.actors(state.inner)
-
-    def chance(self, state: RoundsState) -> Sequence[tuple[str, float]]:
-        return self.game.chance(state.inner)
-
-    def legal(self, state: RoundsState, seat: int) -> Sequence[str]:
-        return self.game.legal(state.inner, seat)
-
-    def is_legal(self, state: RoundsState, seat: int, move: str) -> bool:
-        return self.game.is_legal(state.inner, seat, move)
 
     def apply(self, state: RoundsState, seat: int, move: str) -> RoundsState:
         return self._continued(state, self.game.apply(state.inner, seat, move))
@@ -106,50 +108,15 @@ class Rounds(SeatGame[RoundsState]):
     def show(self, view: RoundsState, seat: int) -> str:
         """How the last round ended, the sums, and the present round."""
         sums = ", ".join(
-            f"{'you' if at == seat else f'seat {at}'} {total + 0.0:g}" for at, total in enumerate(view.sums)
+            f"{'you' if other == seat else f'seat {other}'} {total + 0.0:g}" for other, total in enumerate(view.sums)
         )
         number = len(view.past)
         before = f"Round {number} ended. {self.game.show(view.past[-1], seat)}\n" if number else ""
         now = self.game.show(view.inner, seat)
         return f"{before}Round {number + 1} of {self.rounds}. Sums so far: {sums}. {now}"
 
-    def witnesses(self, state: RoundsState, actor: int) -> Sequence[int]:
-        return self.game.witnesses(state.inner, actor)
-
-    def spelled(self, text: str) -> str:
-        return self.game.spelled(text)
-
-    def parse(self, view: RoundsState, seat: int, words: str) -> str:
-        return self.game.parse(view.inner, seat, words)
-
-    def foul(self, view: RoundsState, seat: int, text: str) -> str:
-        return self.game.foul(view.inner, seat, text)
-
-    def expert(self, view: RoundsState, seat: int, rng: Any) -> str:
-        """That of a round; what other seats did in earlier rounds does not count."""
-        return self.game.expert(view.inner, seat, rng)
-
-    def expert_odds(self, view: RoundsState, seat: int) -> Mapping[str, float]:
-        return self.game.expert_odds(view.inner, seat)
-
-    def move_values(self, view: RoundsState, seat: int, opponents: tuple[str, ...]) -> Mapping[str, float] | None:
-        """Those of the present round: the rounds do not depend on each other."""
-        return self.game.move_values(view.inner, seat, opponents)
-
-    def habits(self, level: int) -> Sequence[str]:
-        return self.game.habits(level)
-
     def habitual(self, habit: str, view: RoundsState, seat: int, past: Sequence[Any] = ()) -> str:
         return self.game.habitual(habit, view.inner, seat, view.past)
 
     def answer_to_habits(self, view: RoundsState, seat: int, rng: Any, past: Sequence[Any] = ()) -> str:
         return self.game.answer_to_habits(view.inner, seat, rng, view.past)
-
-    def effort(self, view: RoundsState, seat: int) -> int:
-        return self.game.effort(view.inner, seat)
-
-    def relies_on(self, seat: int) -> Sequence[int]:
-        return self.game.relies_on(seat)
-
-    def teams_in(self, state: RoundsState) -> tuple[int, ...]:
-        return self.game.teams_in(state.inner)

@@ -111,6 +111,8 @@ class UserAndAgent(SeatGame[ServiceState]):
     """
 
     title = "User and agent"
+    teams = (0, 0)
+    first_state = ServiceState()
     perfect_information = False
     zero_sum = False
     lowest, highest = 0.0, 1.0
@@ -121,16 +123,7 @@ class UserAndAgent(SeatGame[ServiceState]):
             raise ValueError(f"level must be 1 to {world().levels}, not {level!r}")
         self.level = level
         self.most: int = world().turns(level) + 4
-
-    @property
-    def teams(self) -> tuple[int, ...]:
-        """One team of both."""
-        return (0, 0)
-
-    @property
-    def decisions(self) -> int:
-        """The agent's moves, and an answer to each question."""
-        return self.most + 1
+        self.decisions = self.most + 1  # the agent's moves, and an answer to each question
 
     def rules(self) -> str:
         rules = " ".join(world().task.partition("\n\n")[2].split())
@@ -153,9 +146,6 @@ class UserAndAgent(SeatGame[ServiceState]):
             "succeeded if database and ticket are so, it has said nothing untrue, and it has stated each of its "
             "requests or the agent has succeeded."
         )
-
-    def start(self) -> ServiceState:
-        return ServiceState()
 
     def actors(self, state: ServiceState) -> tuple[int, ...]:
         """Chance stocks the shop; the user speaks when asked, and else the agent moves until the ticket is closed."""
@@ -229,7 +219,6 @@ class UserAndAgent(SeatGame[ServiceState]):
         return (float(not state.lied and (served or (met and requested(state)))), float(served))
 
     def outcome(self, returns: Sequence[float], seat: int) -> float:
-        """1 for a success."""
         return returns[seat]
 
     def view(self, state: ServiceState, seat: int) -> ServiceState:

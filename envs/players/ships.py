@@ -29,6 +29,7 @@ class BattleshipDuel(SeatGame[FleetState]):
     """
 
     title = "Battleship"
+    first_state = FleetState()
     perfect_information = False
     nouns = ("cell", "shot", "fire", "at")
 
@@ -40,11 +41,7 @@ class BattleshipDuel(SeatGame[FleetState]):
         self.size, self.lengths = size, tuple(ships)
         self.names = cell_names(size, size)
         self.cell_of = {name: at for at, name in enumerate(self.names)}
-
-    @property
-    def decisions(self) -> int:
-        """One shot for each cell."""
-        return self.size**2
+        self.decisions = self.size**2  # one shot for each cell
 
     def rules(self) -> str:
         lengths = " and ".join(map(str, self.lengths))
@@ -55,15 +52,11 @@ class BattleshipDuel(SeatGame[FleetState]):
             "sank a ship. Whoever first sinks all ships wins. Seat 0 begins."
         )
 
-    def start(self) -> FleetState:
-        return FleetState()
-
     def owner(self, state: FleetState) -> int:
         """The seat whose ship is set next: seat 0 first."""
         return 0 if len(state.ships[0]) < len(self.lengths) else 1
 
     def actors(self, state: FleetState) -> tuple[int, ...]:
-        """Chance sets all ships, then the seats shoot in turn until one has sunk them all."""
         if len(state.ships[1]) < len(self.lengths):
             return (CHANCE,)
         return () if self.sunk(state, 1 - state.turn) else (state.turn,)
@@ -80,11 +73,9 @@ class BattleshipDuel(SeatGame[FleetState]):
         return [(str(mask), 1 / len(spots)) for mask in spots]
 
     def witnesses(self, state: FleetState, actor: int) -> Sequence[int]:
-        """A ship is seen by its owner alone, a shot and its result by both."""
         return (self.owner(state),) if actor == CHANCE else (0, 1)
 
     def legal(self, state: FleetState, seat: int) -> list[str]:
-        """The cells that the seat has not shot at yet."""
         shot = {cell for cell, _ in state.shots[seat]}
         return [name for at, name in enumerate(self.names) if at not in shot]
 
@@ -109,7 +100,6 @@ class BattleshipDuel(SeatGame[FleetState]):
         return state._replace(ships=tuple(own if at == seat else () for at, own in enumerate(state.ships)))
 
     def show(self, view: FleetState, seat: int) -> str:
-        """The own shots on the other's sea, then the own sea with the other's shots."""
         signs = {"water": "~", "hit": "x", "sunk": "#"}
         theirs = {cell: signs[result] for cell, result in view.shots[seat]}
         mine = {cell: signs[result] for cell, result in view.shots[1 - seat]}

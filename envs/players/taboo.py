@@ -83,16 +83,8 @@ class Taboo(SeatGame[TabooState]):
         self.pairs, self.sentences, self.seats = pairs, sentences, 2 * pairs
         self.zero_sum = pairs == 2
         self.lowest, self.highest = (-1.0, 1.0) if pairs == 2 else (0.0, 1.0)
-
-    @property
-    def teams(self) -> tuple[int, ...]:
-        """Seats 0 and 1, and seats 2 and 3."""
-        return tuple(seat // 2 for seat in range(self.seats))
-
-    @property
-    def decisions(self) -> int:
-        """A sentence of the giver, and a move of the guesser after each."""
-        return self.sentences
+        self.teams = tuple(seat // 2 for seat in range(self.seats))
+        self.decisions = self.sentences  # a sentence of the giver, and a move of the guesser after each
 
     def rules(self) -> str:
         teams = (
@@ -122,7 +114,6 @@ class Taboo(SeatGame[TabooState]):
         return TabooState(used=(0,) * self.pairs)
 
     def over(self, state: TabooState) -> bool:
-        """Whether no team has both a word and a sentence left."""
         return not any(self._can_go_on(state, side) for side in range(self.pairs))
 
     def _can_go_on(self, state: TabooState, side: int) -> bool:
@@ -130,7 +121,6 @@ class Taboo(SeatGame[TabooState]):
         return words < ROUNDS and (state.used[side] < self.sentences or (state.side == side and state.guess))
 
     def actors(self, state: TabooState) -> tuple[int, ...]:
-        """Chance draws the words, each secret word and what is forbidden with it; then its giver and guesser."""
         if len(state.words) == WORDS and self.over(state):
             return ()
         return (CHANCE,) if state.forbidden is None else (2 * state.side + state.guess,)
@@ -150,7 +140,6 @@ class Taboo(SeatGame[TabooState]):
         return [(move, 1 / len(options)) for move in options]
 
     def witnesses(self, state: TabooState, actor: int) -> Sequence[int]:
-        """Secret and forbidden words are seen by their giver alone."""
         return (2 * state.side,) if actor == CHANCE and len(state.words) == WORDS else range(self.seats)
 
     @staticmethod
@@ -160,7 +149,6 @@ class Taboo(SeatGame[TabooState]):
         return tuple(word for word in state.words if word not in over)
 
     def legal(self, state: TabooState, seat: int) -> list[str]:
-        """True sentences without forbidden words; or words and, while there are sentences, ``more``."""
         if not seat % 2:
             if not state.secret:
                 return []
@@ -226,7 +214,6 @@ class Taboo(SeatGame[TabooState]):
         return found + sum(each.side != side and each.end.startswith(FOUL) for each in state.finished)
 
     def returns(self, state: TabooState) -> tuple[float, ...]:
-        """The share of all points; with two teams 1 for the one with more."""
         if self.pairs == 1:
             return (self.points(state, 0) / ROUNDS,) * 2
         red, blue = (round(self.points(state, side), 9) for side in range(2))
@@ -242,7 +229,6 @@ class Taboo(SeatGame[TabooState]):
         return state if seat == 2 * state.side else state._replace(secret="", forbidden=())
 
     def show(self, view: TabooState, seat: int) -> str:
-        """The words that are left with what is true of them, the secret for its giver, sentences, and what is over."""
         words = (f"{word} ({', '.join(PROPERTIES[word])})" for word in self.left(view))
         lines = [f"Words: {'; '.join(words)}."]
         for each in view.finished:

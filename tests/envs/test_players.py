@@ -15,7 +15,7 @@ from rlvr.envs.players.bots import BOTS, known_bots, make_bot
 from rlvr.envs.players.catalogue import GAMES, class_of, game_from_spec, make_game
 from rlvr.envs.players.exploitability import exploitability, information_states, uniform
 from rlvr.envs.players.game import CHANCE, NotThisSeat, Referee
-from rlvr.envs.players.lines import solved, wild_value
+from rlvr.envs.players.line_games import solved, wild_value
 from rlvr.envs.players.poker import KuhnPoker
 from rlvr.envs.players.service import closed
 from rlvr.envs.players.single import AsSingleAgent

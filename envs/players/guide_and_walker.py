@@ -41,6 +41,8 @@ class GuideAndWalker(SeatGame[WalkState]):
     """
 
     title = "Guide and walker"
+    teams = (0, 0)
+    first_state = WalkState()
     perfect_information = False
     zero_sum = False
     nouns = ("go", "see", "a", "walk", "way", "to", "i")
@@ -53,16 +55,7 @@ class GuideAndWalker(SeatGame[WalkState]):
             raise ValueError(f"rounds must be {FAR} to 40, not {rounds}")
         self.size, self.rounds, self.holes = size, rounds, size
         self.names = cell_names(size, size)
-
-    @property
-    def teams(self) -> tuple[int, ...]:
-        """One team of both."""
-        return (0, 0)
-
-    @property
-    def decisions(self) -> int:
-        """The walker speaks and walks in each round."""
-        return 2 * self.rounds
+        self.decisions = 2 * self.rounds  # the walker speaks and walks in each round
 
     def rules(self) -> str:
         return (
@@ -76,11 +69,7 @@ class GuideAndWalker(SeatGame[WalkState]):
             f"within {self.rounds} rounds; otherwise it has lost."
         )
 
-    def start(self) -> WalkState:
-        return WalkState()
-
     def actors(self, state: WalkState) -> tuple[int, ...]:
-        """Chance makes the map, then in each round the walker reports, the guide speaks, the walker goes."""
         if not state.seen:
             return (CHANCE,)
         if state.at == state.goal >= 0 or len(state.steps) == self.rounds:
@@ -109,13 +98,11 @@ class GuideAndWalker(SeatGame[WalkState]):
         return distances(self.size, blocked, goal)
 
     def witnesses(self, state: WalkState, actor: int) -> Sequence[int]:
-        """The guide sees the map as it is made; nobody is shown where the walker begins; every move is seen by both."""
         if actor != CHANCE:
             return (0, 1)
         return () if state.goal >= 0 else (GUIDE,)
 
     def legal(self, state: WalkState, seat: int) -> list[str]:
-        """Signs or open ways for the walker, ways for the guide."""
         if seat == GUIDE:
             return [*WAYS, "wait"]
         if len(state.reports) == len(state.steps):
@@ -145,7 +132,6 @@ class GuideAndWalker(SeatGame[WalkState]):
         return state._replace(at=at, seen=(*state.seen, (sign, open_ways(self.size, state.blocked, at))))
 
     def returns(self, state: WalkState) -> tuple[float, ...]:
-        """1 for both if the goal is reached, else 0."""
         return (float(state.at == state.goal),) * 2
 
     def outcome(self, returns: Sequence[float], seat: int) -> float:
@@ -161,7 +147,6 @@ class GuideAndWalker(SeatGame[WalkState]):
         return state._replace(blocked=(), signs="", goal=-1, at=-1)
 
     def show(self, view: WalkState, seat: int) -> str:
-        """The map or the own cell, and all that was spoken and walked."""
         talk = [
             f"round {number}: "
             + ", ".join(f"{who} {row[number - 1]}" for who, row in self._rows(view) if len(row) >= number)

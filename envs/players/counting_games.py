@@ -34,11 +34,7 @@ class NimDuel(SeatGame[NimState]):
         self.heaps, self.misere = tuple(heaps), misere
         if not 1 <= len(self.heaps) <= 9 or not all(isinstance(n, int) and 1 <= n <= 30 for n in self.heaps):
             raise ValueError(f"heaps are 1 to 9 numbers from 1 to 30, not {heaps!r}")
-
-    @property
-    def decisions(self) -> int:
-        """Half of the objects, rounded up: a move takes one at least."""
-        return (sum(self.heaps) + 1) // 2
+        self.decisions = (sum(self.heaps) + 1) // 2  # half of the objects, rounded up: a move takes one at least
 
     def rules(self) -> str:
         end = "loses" if self.misere else "wins"
@@ -54,7 +50,6 @@ class NimDuel(SeatGame[NimState]):
         return (state.turn,) if any(state.heaps) else ()
 
     def legal(self, state: NimState, seat: int) -> list[str]:
-        """Any number of objects from any one heap."""
         return [f"{COLUMNS[at]} {count}" for at, size in enumerate(state.heaps) for count in range(1, size + 1)]
 
     def apply(self, state: NimState, seat: int, move: str) -> NimState:
@@ -63,7 +58,6 @@ class NimDuel(SeatGame[NimState]):
         return NimState((*state.heaps[:at], state.heaps[at] - int(count), *state.heaps[at + 1 :]), 1 - seat)
 
     def returns(self, state: NimState) -> tuple[float, ...]:
-        """Misère: the seat that would move next wins, since the other took the last object."""
         winner = state.turn if self.misere else 1 - state.turn
         return (1.0, -1.0) if winner == 0 else (-1.0, 1.0)
 
@@ -124,11 +118,7 @@ class DotsAndBoxes(SeatGame[DotsState]):
             for row in range(size)
             for column in range(size)
         ]
-
-    @property
-    def decisions(self) -> int:
-        """All lines: one seat may draw every one that closes a box."""
-        return len(self.names)
+        self.decisions = len(self.names)  # all lines: one seat may draw every one that closes a box
 
     def rules(self) -> str:
         return (
@@ -143,7 +133,6 @@ class DotsAndBoxes(SeatGame[DotsState]):
         return DotsState(0, "." * self.size**2)
 
     def actors(self, state: DotsState) -> tuple[int, ...]:
-        """Over when every box is owned."""
         return (state.turn,) if "." in state.owners else ()
 
     def legal(self, state: DotsState, seat: int) -> list[str]:
@@ -159,13 +148,11 @@ class DotsAndBoxes(SeatGame[DotsState]):
         return DotsState(drawn, owners, seat if owners != state.owners else 1 - seat)
 
     def returns(self, state: DotsState) -> tuple[float, ...]:
-        """1, 0 or -1 by the majority of boxes."""
         lead = state.owners.count("0") - state.owners.count("1")
         value = float((lead > 0) - (lead < 0))
         return (value, -value)
 
     def show(self, view: DotsState, seat: int) -> str:
-        """The dots with the lines drawn, each box with its owner's seat, and the count."""
         size, lines = self.size, []
         for row in range(size + 1):
             at = row * size
@@ -207,13 +194,10 @@ class Mancala(SeatGame[MancalaState]):
     """Mancala (kalah): sow beans, take the most into your store."""
 
     title = "Mancala"
+    decisions = 150  # a bound for one seat: extra moves make games of any length
+    first_state = MancalaState()
     opening = (0, 6)
     nouns = ("pit", "from")
-
-    @property
-    def decisions(self) -> int:
-        """A bound for one seat: extra moves make games of any length."""
-        return 150
 
     def rules(self) -> str:
         return (
@@ -227,16 +211,11 @@ class Mancala(SeatGame[MancalaState]):
             "seat's beans go into its own store. Whoever has more beans wins. Seat 0 moves first."
         )
 
-    def start(self) -> MancalaState:
-        return MancalaState()
-
     def actors(self, state: MancalaState) -> tuple[int, ...]:
-        """Over as soon as either side's pits are empty."""
         beans = state.beans
         return (state.turn,) if any(beans[1:7]) and any(beans[8:]) else ()
 
     def legal(self, state: MancalaState, seat: int) -> list[str]:
-        """The own pits with beans, by number."""
         first = 8 if seat else 1
         return [str(at + 1) for at in range(6) if state.beans[first + at]]
 
@@ -258,13 +237,11 @@ class Mancala(SeatGame[MancalaState]):
         return MancalaState(tuple(beans), seat if at == store else 1 - seat)
 
     def returns(self, state: MancalaState) -> tuple[float, ...]:
-        """1, 0 or -1 by store and pits together, since the beans left belong to their side."""
         lead = sum(state.beans[1:8]) - sum(state.beans[8:]) - state.beans[0]
         value = float((lead > 0) - (lead < 0))
         return (value, -value)
 
     def show(self, view: MancalaState, seat: int) -> str:
-        """The own pits and store first, then the other's, each from its owner's left."""
         sides = {0: (view.beans[1:7], view.beans[7]), 1: (view.beans[8:], view.beans[0])}
         names = {seat: "Your", 1 - seat: "The other seat's"}
         lines = [

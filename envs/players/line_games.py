@@ -39,6 +39,7 @@ def bits_of(mask: int) -> tuple[int, ...]:
 class LineGame(SeatGame[StonesOf]):
     """Marks on a board, a line of which wins. A subclass gives ``names``, ``lines`` and ``show``."""
 
+    first_state = StonesOf()
     names: tuple[str, ...] = ()
     lines: tuple[int, ...] = ()
 
@@ -46,14 +47,7 @@ class LineGame(SeatGame[StonesOf]):
         self.cell_of = {name: at for at, name in enumerate(self.names)}
         self.full = (1 << len(self.names)) - 1
         self.lines_at = [tuple(line for line in self.lines if line >> at & 1) for at in range(len(self.names))]
-
-    @property
-    def decisions(self) -> int:
-        """Half of the cells, rounded up."""
-        return (len(self.names) + 1) // 2
-
-    def start(self) -> StonesOf:
-        return StonesOf()
+        self.decisions = (len(self.names) + 1) // 2
 
     def won_by(self, state: StonesOf) -> int:
         """The seat that has a line, or -1; only the seat that moved last can have made one."""
@@ -64,7 +58,6 @@ class LineGame(SeatGame[StonesOf]):
         return -1
 
     def actors(self, state: StonesOf) -> tuple[int, ...]:
-        """Over with a line or a full board."""
         if (state.first | state.second) == self.full or self.won_by(state) >= 0:
             return ()
         return (state.turn,)
@@ -85,7 +78,6 @@ class LineGame(SeatGame[StonesOf]):
         return StonesOf(state.first, state.second | bit, 0)
 
     def returns(self, state: StonesOf) -> tuple[float, ...]:
-        """1 and -1 for a line, 0 for a full board without one."""
         winner = self.won_by(state)
         return (0.0, 0.0) if winner < 0 else (1.0, -1.0) if winner == 0 else (-1.0, 1.0)
 
@@ -180,7 +172,6 @@ class CubicTicTacToe(LineGame):
         )
 
     def show(self, view: StonesOf, seat: int) -> str:
-        """Four layers, one below the other."""
         signs = self.signs(view)
         layers = []
         for layer in range(4):
@@ -218,6 +209,7 @@ class ConnectFourDuel(SeatGame[DropState]):
     """
 
     title = "Connect four"
+    first_state = DropState()
     opening = (0, 6)
     level_bots = ("mixed:0.7", "mixed:0.35", "expert")
 
@@ -225,10 +217,7 @@ class ConnectFourDuel(SeatGame[DropState]):
         if not (4 <= width <= 9 and 4 <= height <= 9):
             raise ValueError(f"a board of connect four has 4 to 9 columns and rows, not {width} x {height}")
         self.width, self.height = width, height
-
-    @property
-    def decisions(self) -> int:
-        return (self.width * self.height + 1) // 2
+        self.decisions = (self.width * self.height + 1) // 2
 
     def rules(self) -> str:
         return (
@@ -236,9 +225,6 @@ class ConnectFourDuel(SeatGame[DropState]):
             "move is a column's letter; the stone falls onto the topmost stone there. Whoever first has four stones in "
             "a row, column or diagonal wins; a full board without them is a draw."
         )
-
-    def start(self) -> DropState:
-        return DropState()
 
     def won_by(self, state: DropState) -> int:
         """The seat whose last stone made four in a line, by shifted masks; -1 for none."""
@@ -258,13 +244,11 @@ class ConnectFourDuel(SeatGame[DropState]):
         return row
 
     def actors(self, state: DropState) -> tuple[int, ...]:
-        """Over with four in a line or a full board."""
         if self.won_by(state) >= 0 or not self.legal(state, state.turn):
             return ()
         return (state.turn,)
 
     def legal(self, state: DropState, seat: int) -> list[str]:
-        """The columns whose top cell is empty."""
         taken, tall = state.first | state.second, self.height + 1
         return [COLUMNS[at] for at in range(self.width) if not taken >> at * tall + self.height - 1 & 1]
 
@@ -280,7 +264,6 @@ class ConnectFourDuel(SeatGame[DropState]):
         return (0.0, 0.0) if winner < 0 else (1.0, -1.0) if winner == 0 else (-1.0, 1.0)
 
     def show(self, view: DropState, seat: int) -> str:
-        """The board from the top row down, with the columns' letters below it."""
         rows = []
         for row in range(self.height - 1, -1, -1):
             bits = [1 << column * (self.height + 1) + row for column in range(self.width)]
@@ -315,13 +298,10 @@ class WildTicTacToe(SeatGame[WildState]):
     """Wild tic-tac-toe: each move sets an X or an O, and whoever completes three of a kind wins."""
 
     title = "Wild tic-tac-toe"
+    decisions = 5  # five: nine cells, and seat 0 moves first
+    first_state = WildState()
     opening = (1, 3)
     names = cell_names(3, 3)
-
-    @property
-    def decisions(self) -> int:
-        """Five: nine cells, and seat 0 moves first."""
-        return 5
 
     def rules(self) -> str:
         return (
@@ -330,18 +310,13 @@ class WildTicTacToe(SeatGame[WildState]):
             "without them is a draw."
         )
 
-    def start(self) -> WildState:
-        return WildState()
-
     def over(self, state: WildState) -> bool:
-        """Whether a line of equal marks is complete."""
         return any(all(state.cells[at] == sign for at in bits_of(line)) for line in lines_on(3, 3, 3) for sign in "XO")
 
     def actors(self, state: WildState) -> tuple[int, ...]:
         return () if "." not in state.cells or self.over(state) else (state.turn,)
 
     def legal(self, state: WildState, seat: int) -> list[str]:
-        """Either mark on every empty cell."""
         return [f"{sign} {name}" for at, name in enumerate(self.names) if state.cells[at] == "." for sign in "xo"]
 
     def apply(self, state: WildState, seat: int, move: str) -> WildState:
@@ -350,7 +325,6 @@ class WildTicTacToe(SeatGame[WildState]):
         return WildState(state.cells[:at] + sign.upper() + state.cells[at + 1 :], 1 - seat)
 
     def returns(self, state: WildState) -> tuple[float, ...]:
-        """The seat that completed the line wins, whichever mark it is of."""
         if not self.over(state):
             return (0.0, 0.0)
         return (1.0, -1.0) if state.turn == 1 else (-1.0, 1.0)
@@ -393,13 +367,10 @@ class UltimateTicTacToe(SeatGame[UltimateState]):
     """Ultimate tic-tac-toe: nine boards, of which the last move's cell names the next one."""
 
     title = "Ultimate tic-tac-toe"
+    decisions = 41  # half of the 81 cells, rounded up
+    first_state = UltimateState()
     opening = (2, 8)
     names = cell_names(3, 3)
-
-    @property
-    def decisions(self) -> int:
-        """Half of the 81 cells, rounded up."""
-        return 41
 
     def rules(self) -> str:
         return (
@@ -410,22 +381,17 @@ class UltimateTicTacToe(SeatGame[UltimateState]):
             "the game is a draw."
         )
 
-    def start(self) -> UltimateState:
-        return UltimateState()
-
     @staticmethod
     def line(signs: str, sign: str) -> bool:
         """Whether three equal signs stand in a line of nine, cells or boards."""
         return any(all(signs[at] == sign for at in bits_of(line)) for line in lines_on(3, 3, 3))
 
     def actors(self, state: UltimateState) -> tuple[int, ...]:
-        """Over with three won boards in a line, or when no board is open."""
         if "." not in state.won or self.line(state.won, "XO"[1 - state.turn]):
             return ()
         return (state.turn,)
 
     def legal(self, state: UltimateState, seat: int) -> list[str]:
-        """The empty cells of the board that the last move names, or of all open ones."""
         targets = [state.target] if state.target >= 0 else [at for at in range(9) if state.won[at] == "."]
         return [
             f"{self.names[board]} {self.names[cell]}"
@@ -452,7 +418,6 @@ class UltimateTicTacToe(SeatGame[UltimateState]):
         return (-1.0, 1.0) if self.line(state.won, "O") else (0.0, 0.0)
 
     def show(self, view: UltimateState, seat: int) -> str:
-        """Each board in one line, by its rows, with who has won it; the board to play in follows from the last move."""
         parts = []
         for at, name in enumerate(self.names):
             note = {"X": " (won by X)", "O": " (won by O)", "=": " (full)", ".": ""}[view.won[at]]
