@@ -31,6 +31,11 @@ class HigherLower(Game[Deck]):
     """Call whether the next card is higher or lower.
 
     Levels 1 to 5: 4 right calls of 5 up to 10 of 14, with decks of 9 to 39 cards; later ones hold equal cards.
+
+    Observation: the deck, the goal and the open card; then each card and the right calls.
+    Actions: ``higher`` or ``lower``.
+    Reward: 1 for the right calls that the level asks for, else 0.
+    Episode end: that many right calls, too many wrong ones, or the turns are used up.
     """
 
     levels = 5
@@ -131,6 +136,11 @@ class Blackjack(Game[BlackjackTable]):
     """Win points from the dealer in hands of Blackjack.
 
     Levels 1 to 5: 3 to 9 hands; the dealer's second card open, then hidden; doubling; one shoe for all hands.
+
+    Observation: the house rules, the own hand, the dealer's cards as far as they are open, and the points.
+    Actions: ``hit``, ``stand``, or ``double`` with two cards from level 3 on.
+    Reward: 1 less what the moves give away on average, as a share of 0.3 points a hand.
+    Episode end: the last hand is settled, or the turns are used up.
     """
 
     levels = 5
@@ -368,6 +378,11 @@ class MemoryPairs(Game[Pairs]):
     """Find the pairs of hidden cards.
 
     Levels 1 to 5: 4, 6, 8, 10 and 12 pairs; n of them take at most 4n - 2 flips without forgetting.
+
+    Observation: the board with taken and open cards; a dot is a hidden card.
+    Actions: the cell of a hidden card, such as ``b1``.
+    Reward: 1 when all pairs are open, else 0.
+    Episode end: all pairs are open, or the turns are used up.
     """
 
     levels = 5

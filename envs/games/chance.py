@@ -33,6 +33,11 @@ class MultiArmedBandit(Game[Arms]):
 
     The best arm's value leads by 4 or more. The expert keeps the bounds that the payouts set to each value and pulls
     the most promising arm, or its strongest rival (LUCB, Kalyanakrishnan et al. 2012).
+
+    Observation: the arms and how far off payouts may be; then all that each arm has paid.
+    Actions: ``pull`` or ``name`` and an arm's letter, such as ``pull a``.
+    Reward: 1 for naming the best arm, else 0.
+    Episode end: an arm is named, or the turns are used up.
     """
 
     levels = 5
@@ -149,6 +154,11 @@ class Secretary(Game[Queue]):
 
     The expert stops by the rule for known distributions (Gilbert and Mosteller 1966), which succeeds in about 0.6 of
     all games.
+
+    Observation: how scores are drawn, the present score and the best so far.
+    Actions: ``take`` or ``next``.
+    Reward: 1 for taking the best of all candidates, else 0.
+    Episode end: a candidate is taken, the last one is passed over, or the turns are used up.
     """
 
     levels = 5
@@ -235,6 +245,11 @@ class PushYourLuck(Game[Dice]):
     Levels 1 to 5: bank 16 to 68 points in 8 to 20 turns, with a die that empties the pot on its lowest faces.
 
     The expert's choice is the best one, by dynamic programming over turns, bank and pot.
+
+    Observation: the goal and the die; then the last roll, the pot, the bank and the turns left.
+    Actions: ``roll`` or ``bank``.
+    Reward: 1 for the goal in the bank, else 0.
+    Episode end: the goal is in the bank, or the turns are used up.
     """
 
     levels = 5

@@ -41,6 +41,11 @@ class LightsOutGame(BoardGame[Lamps]):
     Levels 1 to 5: 3 x 3 to 5 x 5 lamps; diagonal neighbours on level 3, a board without edges on level 4.
 
     The expert solves the linear equations over the field of two elements, and presses the fewest lamps.
+
+    Observation: the rule of a press and the board: ``*`` is on, ``.`` is off.
+    Actions: a cell, such as ``b3``.
+    Reward: 1 when all lamps are off, else 0.
+    Episode end: all lamps are off, or the turns are used up.
     """
 
     move_form = "A move is a cell, such as b3: its lamp is pressed."
@@ -166,6 +171,11 @@ class FloodIt(BoardGame[Flood]):
 
     The expert takes the colour after which the area touches the most. It has played every board that is dealt, so that
     the turns are known to be enough.
+
+    Observation: the colours and the board, a letter a cell.
+    Actions: the name of a colour, or its first letter.
+    Reward: 1 for a board of one colour, else 0.
+    Episode end: the board has one colour, or the turns are used up.
     """
 
     move_form = "A move is the name of a colour."

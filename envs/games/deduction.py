@@ -170,6 +170,11 @@ class Mastermind(CodeBreaking):
     """Find a secret code from exact and misplaced symbols.
 
     Levels 1 to 5: 3 or 4 places of 4 colours, 4 of 6, 5 of 6, 5 of 8; a task draws the letters of its colours.
+
+    Observation: the symbols and the length; then each guess with its exact and misplaced symbols.
+    Actions: the symbols of a guess, such as ``abca``.
+    Reward: 1 for the code, else 0.
+    Episode end: the code is guessed, or the turns are used up.
     """
 
     sizes = ((3, 4, 7), (4, 4, 8), (4, 6, 9), (5, 6, 10), (5, 8, 11))
@@ -182,6 +187,11 @@ class BullsAndCows(CodeBreaking):
     """Find a secret code without repeated symbols from bulls and cows.
 
     Levels 1 to 5: 3 different digits of 6, 3 of 8, 4 of 8, 4 of 10, 5 of 10.
+
+    Observation: the digits and the length; then each guess with its bulls and cows.
+    Actions: the digits of a guess, such as ``305``.
+    Reward: 1 for the code, else 0.
+    Episode end: the code is guessed, or the turns are used up.
     """
 
     sizes = ((3, 6, 7), (3, 8, 8), (4, 8, 9), (4, 10, 10), (5, 10, 11))
@@ -210,6 +220,11 @@ class OneLie(Game[Liar]):
 
     It weighs every number with how many stories about the lie it still allows (Berlekamp; Ulam's game, Pelc 2002),
     and halves the weight.
+
+    Observation: the range; then ``higher`` or ``lower`` after each guess.
+    Actions: a whole number of the range.
+    Reward: 1 for the secret number, else 0.
+    Episode end: the number is guessed, or the turns are used up.
     """
 
     levels = 5
@@ -318,6 +333,11 @@ class OddCoin(Game[Coins]):
 
     The weighings are as few as can do (Dyson 1946: (3^w - 3) / 2 coins in w weighings), and one turn to name the
     coin. Naming ends the game.
+
+    Observation: the coins; then which pan is heavier.
+    Actions: ``weigh 1 2 vs 3 4``, or ``odd 3`` with ``heavy`` or ``light`` where that is unknown.
+    Reward: 1 for naming the odd coin, and its weight where it is unknown, else 0.
+    Episode end: a coin is named, or the turns are used up.
     """
 
     levels = 5

@@ -41,6 +41,11 @@ class FrozenLake(SearchedGame[Lake]):
     On slippery ice luck has a say: a step goes to either side one time in ten each. The expert then takes the steps
     with the best chance to arrive.
 
+    Observation: the board: ``@`` you, ``H`` hole, ``G`` goal; and when a step slipped or did not move.
+    Actions: ``up``, ``down``, ``left`` or ``right``.
+    Reward: 1 at the goal, else 0.
+    Episode end: the goal, a hole, or the turns are used up.
+
     Args:
         slippery: whether one slips.
     """
@@ -211,6 +216,11 @@ class KeyDoor(SearchedGame[LockedRooms]):
     """Find keys, open doors and reach the goal.
 
     Levels 1 to 5: mazes of 4 x 4 to 8 x 8 rooms, 1 to 4 doors on the way, and as many keys off it.
+
+    Observation: the whole maze, capitals for doors and small letters for keys, and the keys held.
+    Actions: ``up``, ``down``, ``left`` or ``right``.
+    Reward: 1 at the goal, else 0.
+    Episode end: the goal, or the turns are used up.
     """
 
     turn_limits = tuple(turns for _, _, turns in KEY_LEVELS)
@@ -323,6 +333,11 @@ class FogMaze(BoardGame[Fog]):
 
     The turns are enough to walk every corridor twice. The expert goes on where it has not been, and back where there
     is no such way: in a maze without loops that finds every cell.
+
+    Observation: the cells around the player, and its row and column.
+    Actions: ``up``, ``down``, ``left`` or ``right``.
+    Reward: 1 at the goal, else 0.
+    Episode end: the goal, or the turns are used up.
     """
 
     turn_limits = tuple(4 * rooms**2 - 2 for rooms in FOG_ROOMS)  # every corridor there and back

@@ -41,6 +41,11 @@ class GuessNumber(Task[GuessNumberState]):
     Levels 1 to 5: one of 15, 31, 100, 1,000 and 1,000,000 numbers in 4, 5, 7, 10 and 20 turns.
 
     Where the range begins differs from task to task, so that nobody can know a secret by the range.
+
+    Observation: the range; then ``higher`` or ``lower``.
+    Actions: a whole number.
+    Reward: 1 for the secret number, else 0.
+    Episode end: the number is guessed, or the turns are used up.
     """
 
     system = "Guess the secret number. Reply with \\boxed{} around a whole number, or with the number alone."

@@ -30,6 +30,11 @@ class HanoiGame(BoardGame[Tower]):
     Levels 1 to 5: 3 to 6 discs on 3 or 4 pegs, from any arrangement to one that is far from it.
 
     Level 4 allows only moves to the next peg. Level 1 has 540 tasks.
+
+    Observation: the goal and the discs on each peg, from bottom to top.
+    Actions: two pegs, such as ``ab``.
+    Reward: 1 for the goal, else 0.
+    Episode end: the goal, or the turns are used up.
     """
 
     move_form = "A move is two letters, such as ab: the top disc of peg a goes to peg b."

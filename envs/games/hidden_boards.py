@@ -70,6 +70,11 @@ class Minesweeper(Game[MineField]):
 
     Where the expert's reasoning, into which no luck enters, would come to an end, one more cell is open from the start,
     twice at most on level 1, up to six times on level 5.
+
+    Observation: the board: ``.`` is covered, a number counts the mines next to an open cell.
+    Actions: ``open`` and covered cells, such as ``open a1 b3``.
+    Reward: 1 when every cell without a mine is open, else 0.
+    Episode end: all such cells are open, a mine is opened, or the turns are used up.
     """
 
     levels = 5
@@ -198,6 +203,11 @@ class Battleship(Game[Sea]):
     Levels 1 to 5: 2 ships on 5 x 5 cells to 5 ships on 10 x 10, three shots a turn.
 
     Luck has a say. The expert fires where the most places of the ships left cross, and around hits.
+
+    Observation: the lengths of the ships and the board: ``o`` miss, ``x`` hit, ``#`` sunk.
+    Actions: ``fire`` and one to three cells, such as ``fire a1 b3``.
+    Reward: 1 when every ship is sunk, else 0.
+    Episode end: every ship is sunk, or the turns are used up.
     """
 
     levels = 5
@@ -400,6 +410,11 @@ class BlackBox(Game[Box]):
     """Find hidden atoms by where rays come out.
 
     Levels 1 to 5: 2 atoms in 4 x 4 and 5 x 5 cells, 3 in 5 x 5, 6 x 6 and 7 x 7 (Eric Solomon's game).
+
+    Observation: the size of the box; then where each ray comes out.
+    Actions: ``ray left 2``, or ``atoms`` and their cells.
+    Reward: 1 for cells that answer every ray as the atoms do, else 0.
+    Episode end: the atoms are found, or the turns are used up.
     """
 
     levels = 5

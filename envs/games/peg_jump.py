@@ -27,6 +27,11 @@ class PegJump(SearchedGame[Pegs]):
     Levels 1 to 5: 7, 8 and 9 pegs on a triangle of side 5, 9 and 11 on the English cross.
 
     Boards are made backwards, by unjumping from a single peg. A game ends when no jump is left.
+
+    Observation: the board: ``o`` is a peg, ``.`` an empty hole.
+    Actions: a peg and the hole it lands in, such as ``a1 a3``.
+    Reward: 1 for a single peg, else 0.
+    Episode end: one peg is left, no jump is left, or the turns are used up.
     """
 
     move_form = "A move names the peg that jumps and the hole it lands in, such as a1 a3."

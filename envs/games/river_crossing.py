@@ -42,6 +42,11 @@ class RiverCrossing(SearchedGame[River]):
     A boat with room for the smallest set of passengers that has a part in every quarrel, or for one more, is enough
     (Csorba, Hurkens and Woeginger, "The Alcuin number of a graph", 2008). Which of the two is found by search, so that
     level 5 is made at some hundred a CPU-second.
+
+    Observation: who quarrels with whom, both banks, and where the boat is.
+    Actions: all that cross, such as ``fox hen``, or ``alone``.
+    Reward: 1 when all are across, else 0.
+    Episode end: all are across, or the turns are used up.
     """
 
     move_form = "A move names all that you take across, such as fox hen, or is alone."

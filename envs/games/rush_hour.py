@@ -49,6 +49,11 @@ class RushHour(SearchedGame[Jam]):
 
     Levels 1 and 2 are made at some ten thousand a CPU-second, level 5 at some hundred: few cars drawn have a jam of so
     many moves.
+
+    Observation: the board, a letter for each car; yours is ``a``.
+    Actions: a car, a direction and a number of cells, such as ``b down 2``.
+    Reward: 1 when your car is at the exit, else 0.
+    Episode end: your car is at the exit, or the turns are used up.
     """
 
     move_form = "A move is a car, a direction and a number of cells, such as b down 2."

@@ -38,6 +38,11 @@ class SlidingPuzzle(BoardGame[Tray]):
     Levels 1 to 5: 3 x 3 boards 10 and 24 random slides away, any 3 x 3, any 3 x 4, any 4 x 4.
 
     The expert brings tiles home in groups, each by a shortest way that leaves those before alone.
+
+    Observation: the tiles row by row, with a dot for the gap.
+    Actions: the number of a tile next to the gap.
+    Reward: 1 for all tiles in order, else 0.
+    Episode end: the tiles are in order, or the turns are used up.
     """
 
     move_form = "A move is the number of a tile next to the gap, which slides into it."
@@ -180,6 +185,11 @@ class Game2048(BoardGame[Merging]):
     Levels 1 to 5: reach the tile 64 on a 3 x 3 board, first from larger tiles, or 256, 512 or 1,024 on 4 x 4.
 
     New tiles come by chance, so that no player is sure to win; the expert hardly ever loses.
+
+    Observation: the tile to reach and the board.
+    Actions: ``up``, ``down``, ``left`` or ``right``; it must change the board.
+    Reward: 1 for the tile, else 0.
+    Episode end: the tile, no move is left, or the turns are used up.
     """
 
     always_solvable = False

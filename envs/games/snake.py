@@ -30,6 +30,11 @@ class Snake(BoardGame[Nest]):
 
     The expert goes round a cycle through all cells, and takes short cuts that keep the body in the cycle's order: then
     the way ahead of the head is always free, and an apple never further away than once round the board.
+
+    Observation: the board: ``@`` head, ``o`` body, ``~`` tail, ``*`` apple; and the apples left.
+    Actions: ``up``, ``down``, ``left`` or ``right``, but not back.
+    Reward: 1 for the last apple, else 0.
+    Episode end: the last apple, a wall, the own body, or the turns are used up.
     """
 
     turn_limits = tuple(apples * size**2 for size, apples in LEVELS)  # once round the cycle for each apple

@@ -35,6 +35,11 @@ class Sokoban(SearchedGame[Store]):
     """Push every box onto a goal.
 
     Levels 1 to 5: from 1 box in a 4 x 4 room and at least 3 pushes to 4 boxes in 6 x 6 and at least 12.
+
+    Observation: the room: ``#`` wall, ``$`` box, ``.`` goal, ``@`` you.
+    Actions: ``up``, ``down``, ``left`` or ``right``.
+    Reward: 1 when every box is on a goal, else 0.
+    Episode end: every box is on a goal, or the turns are used up.
     """
 
     turn_limits = (60, 120, 180, 240, 320)

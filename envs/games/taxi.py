@@ -35,6 +35,11 @@ class Taxi(SearchedGame[TaxiTown]):
     Levels 1 to 5: 1 or 2 passengers in towns of 4 x 4 to 6 x 6 cells; levels 3 and 5 need the filling station.
 
     The tank is measured by a round that serves one passenger after another, so that there is always a way.
+
+    Observation: the trips, the town, and the litres left.
+    Actions: ``up``, ``down``, ``left``, ``right``, ``pick``, ``drop`` or ``fill``.
+    Reward: 1 when all have arrived, else 0.
+    Episode end: all have arrived, the tank is empty, or the turns are used up.
     """
 
     move_form = "A move is up, down, left, right, pick, drop or fill."

@@ -82,6 +82,11 @@ class TwentyQuestions(Game[Riddle]):
     """Find which of some things is meant, by yes-or-no questions.
 
     Levels 1 to 5: 8 to 50 things in 5 to 10 turns; drawn so that questions that halve well suffice.
+
+    Observation: the things with all that is true of them; then ``yes`` or ``no``.
+    Actions: ``ask`` and an attribute, or ``name`` and a thing.
+    Reward: 1 for naming the thing, else 0.
+    Episode end: the thing is named, or the turns are used up.
     """
 
     levels = len(LEVELS)

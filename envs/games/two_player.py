@@ -34,6 +34,11 @@ class Nim(BoardGame[Heaps]):
     Levels 1 to 5: 3 to 5 heaps of up to 15; at most 3 a move on level 3, the last object loses on level 4.
 
     Every start is won for the player, who moves first; the opponent plays perfectly, so that one mistake loses.
+
+    Observation: the rule and the heaps; then the opponent's move and the heaps.
+    Actions: a heap's letter and a number, such as ``a 2``.
+    Reward: 1 for a win, else 0.
+    Episode end: the last object is taken, or the turns are used up.
     """
 
     move_form = "A move is a heap's letter and how many to take, such as a 2."
@@ -169,6 +174,11 @@ class TicTacToe(BoardGame[Stones]):
 
     The goal is what perfect play reaches from there, a win or a draw. The opponent plays perfectly. Levels 3 to 5 are
     made at some hundred a CPU-second: each start is solved to know its goal.
+
+    Observation: the goal and the board: ``X`` you, ``O`` the opponent.
+    Actions: an empty cell, such as ``b2``.
+    Reward: 1 for a win, or a draw where that is the goal, else 0.
+    Episode end: a line, a full board, or the turns are used up.
     """
 
     move_form = "A move is an empty cell, such as b2."
@@ -346,6 +356,11 @@ class ConnectFour(SearchedGame[Drops]):
 
     The opponent follows a script that the rules tell, so that a win can be planned. Starts are made at some
     hundred a CPU-second, because a win is looked for in each.
+
+    Observation: the opponent's script and the board: ``X`` you, ``O`` the opponent.
+    Actions: a column's letter.
+    Reward: 1 for four in a row, else 0.
+    Episode end: four in a row, a full board, or the turns are used up.
     """
 
     move_form = "A move is a column's letter."

@@ -35,6 +35,11 @@ class WaterJugs(SearchedGame[Jugs]):
     """Measure out water with jugs without marks.
 
     Levels 1 to 5: 2 or 3 jugs of up to 24 litres, 4 to 14 moves; without a tap on levels 3 and 5.
+
+    Observation: the amount to measure, and what each jug holds.
+    Actions: ``fill a``, ``empty a`` or ``pour a b``.
+    Reward: 1 for the amount in any jug, else 0.
+    Episode end: the amount is measured, or the turns are used up.
     """
 
     move_form = "A move is fill a, empty a or pour a b (from a into b)."

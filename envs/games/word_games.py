@@ -65,6 +65,11 @@ class Wordle(Game[WordleState]):
     """Find a five-letter word from marks for its letters.
 
     Levels 1 to 5: one of 40 words that are told, in 5 turns; any word, in 8 and in 6; two at once; four at once.
+
+    Observation: what the marks mean; then the marks of each guess: ``G``, ``Y`` and ``.``.
+    Actions: five letters.
+    Reward: 1 when every secret word was guessed, else 0.
+    Episode end: every word is guessed, or the turns are used up.
     """
 
     levels = 5
@@ -167,6 +172,11 @@ class Hangman(Game[HangmanState]):
     """Find a word letter by letter.
 
     Levels 1 to 5: words of 9 letters down to 5, lost with 6, 6, 6, 7 and 11 misses. Short words are harder.
+
+    Observation: the word with a blank for each hidden letter, what was tried, and the misses.
+    Actions: a letter, or the word.
+    Reward: 1 for the word, else 0.
+    Episode end: the word is shown, too many misses, or the turns are used up.
     """
 
     levels = 5
@@ -277,6 +287,11 @@ class WordHunt(Game[WordHuntState]):
     """Find words on a board of letters.
 
     Levels 1 to 5: 2, 3, 4, 5 and 7 words on boards of 3 to 6 rows; at least as many are hidden there.
+
+    Observation: the board of letters; then the words found.
+    Actions: a word of four or more letters along neighbouring cells.
+    Reward: 1 for as many words as the level asks for, else 0.
+    Episode end: enough words are found, or the turns are used up.
     """
 
     levels = 5

@@ -28,6 +28,11 @@ class WordLadder(SearchedGame[Ladder]):
     """Turn a word into another, one letter at a time.
 
     Levels 1 to 5: words that are 2, 3, 4, 5 and 6 to 8 steps apart, in three times as many turns and two.
+
+    Observation: both words; then the ladder so far.
+    Actions: a common word that differs from the last one in one letter.
+    Reward: 1 for the goal word, else 0.
+    Episode end: the goal word, or the turns are used up.
     """
 
     move_form = "A move is a common English word of four letters that differs from the last one in exactly one letter."

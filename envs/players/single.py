@@ -66,6 +66,11 @@ class AsSingleAgent(Task[SeatEpisode]):
     that it relies on, play well on level 1; a tenth of their moves is random on level 2, and a fifth on level 3. A game
     without an expert has level 1 alone, on which all other seats move at random.
 
+    Observation: the rules, the seat's view and its legal moves; then what others did, the view and the moves.
+    Actions: a legal move, boxed or alone.
+    Reward: by default 1 for a win, 0.5 for a draw and 0 for a loss; see ``reward``.
+    Episode end: the game is over, or the policy's seat has made as many illegal moves as ``tries``.
+
     Args:
         game: a name of the catalogue, such as ``KuhnPoker``.
         game_settings: of the game, as it takes them.
