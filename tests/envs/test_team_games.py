@@ -11,10 +11,10 @@ from rlvr.envs.players.catalogue import make_game
 from rlvr.envs.players.chains import ChainState, following, mover_wins
 from rlvr.envs.players.clues import CluesState
 from rlvr.envs.players.game import CHANCE, Referee
+from rlvr.envs.players.guide_and_walker import FAR, GUIDE, WALKER, WalkState, distances
 from rlvr.envs.players.hanabi import HINTS, PAR
 from rlvr.envs.players.nouns import NOUNS, PROPERTIES
 from rlvr.envs.players.single import MATES, AsSingleAgent
-from rlvr.envs.players.guide_and_walker import FAR, GUIDE, WALKER, WalkState, distances
 
 TEAMS = ("HanabiSmall", "GuideAndWalker", "Clues")
 
