@@ -45,12 +45,13 @@ def page(rows: dict[str, list[dict[str, Any]]], error: float) -> str:
             lines.append(f"| {env_id} | {score['level']} | {figures} | `{name}` |\n")
             if score["expert"] - best < GAP:
                 near.append(f"- {env_id} level {score['level']}: expert {score['expert']:.2f}, `{name}` {best:.2f}\n")
+    near = near or ["None.\n"]
     return (
         "# Policies that learn nothing\n\n`python benchmarks/constants.py`: mean returns of the expert, of random play "
         "and of the best fixed policy: one action said always, two that are never legal together, the first or last "
         "legal move, the own last move. "
         f"Figures near the expert's have a standard error of at most {error}.\n\n"
-        f"## Within {GAP} of the expert\n\n{''.join(near) or 'None.'}\n"
+        f"## Within {GAP} of the expert\n\n{''.join(near)}\n"
         "## All levels\n\n| id | level | expert | random | best fixed policy | which |\n|---|---|---|---|---|---|\n"
         + "".join(lines)
     )

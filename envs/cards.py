@@ -76,14 +76,6 @@ LUCK: Mapping[str, str] = {
     ),
 }
 
-# Games of which a policy that learns nothing comes within 0.15 of the expert, and why that is left so.
-NEAR: Mapping[str, str] = {
-    "rlvr/NoLimitHoldem-v0": (
-        "chance deals: over ten hands the expert earns 0.59, 0.55 and 0.50 by level, and who goes all in with every "
-        "hand 0.54, 0.50 and 0.49"
-    ),
-}
-
 # Levels of which a thousand seeds give fewer than ``DIFFERENT`` tasks, though their contents are not listed: why so.
 DIFFERENT = 700
 _SMALL = "level 1 has numbers as small as a small model can handle"
@@ -157,8 +149,6 @@ class Card:
             "expert": self.expert,
             "ready": "yes" if self.ready else f"no: {self.missing}",
         }
-        if self.env_id in NEAR:
-            rows["luck"] = NEAR[self.env_id]
         if self.best:
             rows["best"] = f"{', '.join(f'{score:.2f}' for score in self.best)} by level: the expert's mean reward"
         rows |= {name.lower(): self.sections[name] for name in self.sections if name != "Levels"}

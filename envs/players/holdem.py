@@ -46,7 +46,7 @@ class NoLimitHoldem(SeatGame[HoldemState]):
     default_rounds = 10
     reward = "payoff"
     swing = 3.0
-    level_bots = ("mixed:0.5", "mixed:0.35", "mixed:0.3")
+    level_bots = ("mixed:0.5", "mixed:0.4", "mixed:0.35")
 
     def __init__(self, *, stack: int = 20) -> None:
         if not 4 <= stack <= 50:

@@ -79,7 +79,7 @@ class HiddenRoles(SeatGame[RolesState]):
     """
 
     title = "Hidden roles"
-    level_bots = ("mixed:0.3", "mixed:0.15", "expert")
+    level_bots = ("mixed:0.2", "mixed:0.1", "expert")
     perfect_information = False
     zero_sum = False
     in_turn = False

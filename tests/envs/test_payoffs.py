@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import rlvr
 from rlvr.agents import RandomAgent, Rollout, RolloutRequest, summarise
-from rlvr.envs.cards import NEAR, card
+from rlvr.envs.cards import card
 from rlvr.envs.core.registry import best_score, best_scores
 from rlvr.envs.fixed_policies import GAP, ReturnSample, always, expert_action, fixed_policies, measure_fixed, play
 from rlvr.envs.players.auctions import AuctionState
@@ -212,7 +212,7 @@ def test_a_habit_of_another_game_is_refused():
 # policies that learn nothing
 
 
-def test_no_policy_that_learns_nothing_is_near_the_expert_or_its_card_says_so():
+def test_no_policy_that_learns_nothing_is_near_the_expert():
     """Of the committed figures, whose standard error near the expert is at most 0.02."""
     rows = json.loads((ROOT / "benchmarks" / "results" / "constants.json").read_text())["rows"]
     near = {}
@@ -221,7 +221,7 @@ def test_no_policy_that_learns_nothing_is_near_the_expert_or_its_card_says_so():
             gap = score["expert"] - max(score["random"], score["constant"])
             if gap < GAP:
                 near.setdefault(env_id, []).append(round(gap, 2))
-    assert {*near} == {*NEAR}, near
+    assert not near
     games = {
         env_id for env_id in rlvr.list_envs() if re.search(r"\.(games|players)\.", gym.spec(env_id).kwargs["task"])
     }

@@ -33,6 +33,27 @@ def test_a_thousand_seeds_share_no_task_and_no_answer_is_right_half_of_the_time(
     assert Counter(task.direct_answer(question) for question in asked).most_common(1)[0][1] < 400
 
 
+def test_one_number_of_ways_to_pay_answers_no_more_than_one_question_in_six():
+    asked = [optimisation.CoinChange().ask(random.Random(seed), 1) for seed in range(1_000)]
+    assert Counter(question.answer for question in asked).most_common(1)[0][1] < 1_000 / 6
+
+
+@pytest.mark.parametrize("level", [1, 3, 5])
+def test_ways_to_pay_are_those_that_are_found_one_by_one(level):
+    for seed in range(5 if level < 5 else 1):
+        question = optimisation.CoinChange().ask(random.Random(seed), level)
+        coins, amount = re.findall(r"coins of (.+) cents\. In .+ exactly (\d+) cents", question.text)[0]
+        kinds = [(int(coin), int(most or 10**6)) for coin, most in re.findall(r"(\d+)(?: \(at most (\d+))?", coins)]
+        totals = Counter({0: 1})
+        for coin, most in kinds:
+            found = Counter()
+            for total, ways in totals.items():
+                for count in range(min(most, (int(amount) - total) // coin) + 1):
+                    found[total + count * coin] += ways
+            totals = found
+        assert totals[int(amount)] == question.answer
+
+
 def solutions(puzzle: str, height: int, width: int, most: int = 2) -> list[str]:
     """Up to ``most`` solutions of a Sudoku, by trying the cell with the fewest candidates."""
     size = height * width
