@@ -193,9 +193,9 @@ def _row(rng: random.Random, columns: tuple[str, ...]) -> Row:
     """What each column says of a substance, drawn until its density agrees with whether it sinks or floats."""
     while True:
         row = tuple(rng.choice(_values(column)) for column in columns)
-        told = dict(zip(columns, row, strict=True))
-        water, is_light = told.get("water flask", ""), float(told.get(DENSITY, 0)) < 1
-        if DENSITY not in told or not water.startswith("sinks" if is_light else "floats"):
+        properties = dict(zip(columns, row, strict=True))
+        water, is_light = properties.get("water flask", ""), float(properties.get(DENSITY, 0)) < 1
+        if DENSITY not in properties or not water.startswith("sinks" if is_light else "floats"):
             return row
 
 
