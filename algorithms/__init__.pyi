@@ -17,14 +17,14 @@ from rlvr.algorithms.config import (
     TrainConfig as TrainConfig,
     load_config as load_config,
 )
-from rlvr.algorithms.core.denominators import (
-    Denominators as Denominators,
-    count_denominators as count_denominators,
-)
 from rlvr.algorithms.core.inputs import (
     AdvantageInputs as AdvantageInputs,
     LossInputs as LossInputs,
     MissingInput as MissingInput,
+)
+from rlvr.algorithms.core.sequences import (
+    Denominators as Denominators,
+    count_denominators as count_denominators,
 )
 from rlvr.algorithms.filters.selection import (
     PassRates as PassRates,
@@ -57,12 +57,6 @@ from rlvr.algorithms.recipe.advantage import (
     Advantage as Advantage,
     register_advantage as register_advantage,
 )
-from rlvr.algorithms.recipe.aggregation import (
-    AGGREGATIONS as AGGREGATIONS,
-    Aggregation as Aggregation,
-    BatchLoss as BatchLoss,
-    register_aggregation as register_aggregation,
-)
 from rlvr.algorithms.recipe.algorithm_choices import (
     Choices as Choices,
 )
@@ -70,22 +64,24 @@ from rlvr.algorithms.recipe.all_algorithms import (
     ALGORITHMS as ALGORITHMS,
     register_preset as register_preset,
 )
-from rlvr.algorithms.recipe.clip_rule import (
-    CLIP_RULES as CLIP_RULES,
-    ClipRule as ClipRule,
-    Clipped as Clipped,
-    Terms as Terms,
-    register_clip_rule as register_clip_rule,
-)
-from rlvr.algorithms.recipe.correction import (
-    Correction as Correction,
-    CorrectionRule as CorrectionRule,
-    register_correction as register_correction,
-)
 from rlvr.algorithms.recipe.episode_filter import (
     EpisodeFilter as EpisodeFilter,
     FILTERS as FILTERS,
     register_filter as register_filter,
+)
+from rlvr.algorithms.recipe.loss_parts import (
+    AGGREGATIONS as AGGREGATIONS,
+    Aggregation as Aggregation,
+    BatchLoss as BatchLoss,
+    CLIP_RULES as CLIP_RULES,
+    ClipRule as ClipRule,
+    Clipped as Clipped,
+    Correction as Correction,
+    CorrectionRule as CorrectionRule,
+    Terms as Terms,
+    register_aggregation as register_aggregation,
+    register_clip_rule as register_clip_rule,
+    register_correction as register_correction,
 )
 from rlvr.algorithms.recipe.presets import (
     PRESETS as PRESETS,

@@ -13,10 +13,8 @@ from pathlib import Path
 
 from rlvr.algorithms.advantages.compute import needed_entries
 from rlvr.algorithms.recipe.advantage import ADVANTAGES
-from rlvr.algorithms.recipe.aggregation import AGGREGATIONS
 from rlvr.algorithms.recipe.all_algorithms import ALGORITHMS, Algorithm
-from rlvr.algorithms.recipe.clip_rule import CLIP_RULES
-from rlvr.algorithms.recipe.correction import CORRECTIONS
+from rlvr.algorithms.recipe.loss_parts import AGGREGATIONS, CLIP_RULES, CORRECTIONS
 from rlvr.algorithms.recipe.objectives import Objective
 from rlvr.algorithms.recipe.presets import PRESETS, Preset
 

@@ -12,7 +12,7 @@ from rlvr.algorithms.core.groups import as_rewards
 from rlvr.algorithms.core.inputs import AdvantageInputs
 from rlvr.algorithms.core.lazy_torch import Numbers, Tensor, torch
 from rlvr.algorithms.recipe.advantage import ADVANTAGES, Advantage
-from rlvr.algorithms.recipe.algorithm_choices import Choices
+from rlvr.algorithms.recipe.loss_parts import Choices
 
 
 def compute_advantages(
@@ -32,7 +32,7 @@ def compute_advantages(
     advantage = ADVANTAGES[preset.advantage]
     rewards = as_rewards(rewards)  # [B]
     x = _inputs(batch)
-    kl = None if advantage.kl_per_token else token_kl(x, preset)  # [B, T] or None
+    kl = token_kl(x, preset) if preset.reward_kl_coef and not advantage.kl_per_token else None  # [B, T]
     if kl is not None:
         # R_i <- R_i - c sum_t k1_it                                   [B]  KL in the reward, RLOO 2402.14740
         rewards = rewards + kl.sum(1).to(rewards)

@@ -18,7 +18,7 @@ from rlvr.algorithms.core.groups import EPS, Groups, as_floats, as_rewards
 from rlvr.algorithms.core.inputs import AdvantageInputs
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
 from rlvr.algorithms.recipe.advantage import Advantage
-from rlvr.algorithms.recipe.algorithm_choices import Choices
+from rlvr.algorithms.recipe.loss_parts import Choices
 
 
 def group_mean(rewards: Any, group: Any) -> Tensor:

@@ -18,7 +18,7 @@ from rlvr.algorithms.core.groups import Groups, as_floats
 from rlvr.algorithms.core.inputs import AdvantageInputs
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
 from rlvr.algorithms.recipe.advantage import Advantage, Played, Sources
-from rlvr.algorithms.recipe.algorithm_choices import Choices
+from rlvr.algorithms.recipe.loss_parts import Choices
 
 MAX_STEPS = 25  # VinePPO's cap on the steps of an episode
 

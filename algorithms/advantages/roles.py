@@ -12,7 +12,7 @@ from rlvr.algorithms.core.groups import Groups, as_rewards
 from rlvr.algorithms.core.inputs import AdvantageInputs
 from rlvr.algorithms.core.lazy_torch import Numbers, Tensor, torch
 from rlvr.algorithms.recipe.advantage import Advantage, Played, Sources
-from rlvr.algorithms.recipe.algorithm_choices import Choices
+from rlvr.algorithms.recipe.loss_parts import Choices
 
 
 class RoleBaselines:

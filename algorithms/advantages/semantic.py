@@ -13,7 +13,7 @@ from rlvr.algorithms.core.groups import Groups
 from rlvr.algorithms.core.inputs import AdvantageInputs
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
 from rlvr.algorithms.recipe.advantage import Advantage, Played, Sources
-from rlvr.algorithms.recipe.algorithm_choices import Choices
+from rlvr.algorithms.recipe.loss_parts import Choices
 
 
 def semantic_entropy(clusters: Any, group: Any) -> Tensor:

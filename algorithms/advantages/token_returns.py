@@ -18,7 +18,7 @@ from rlvr.algorithms.core.inputs import AdvantageInputs
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
 from rlvr.algorithms.core.sequences import as_mask
 from rlvr.algorithms.recipe.advantage import Advantage
-from rlvr.algorithms.recipe.algorithm_choices import Choices
+from rlvr.algorithms.recipe.loss_parts import Choices
 
 
 def whiten(advantages: Tensor, mask: Tensor, *, sample: bool = True, eps: float = 1e-8) -> Tensor:

@@ -7,7 +7,7 @@ from rlvr.algorithms.core.inputs import AdvantageInputs
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
 from rlvr.algorithms.core.sequences import as_mask
 from rlvr.algorithms.losses.kl import reward_kl
-from rlvr.algorithms.recipe.algorithm_choices import Choices
+from rlvr.algorithms.recipe.loss_parts import Choices
 
 
 def why(p: Choices) -> str:

@@ -28,12 +28,12 @@ from rlvr.algorithms.config.sections import (
 )
 from rlvr.algorithms.config.tinker_limits import why_not
 from rlvr.algorithms.config.yaml_text import read_yaml_file
-from rlvr.algorithms.core.allowed_names import hint
 from rlvr.algorithms.filters.order import acting
 from rlvr.algorithms.recipe.all_algorithms import ALGORITHMS, register_preset
 from rlvr.algorithms.recipe.episode_filter import FILTERS
 from rlvr.algorithms.recipe.off_policy import corrected, samples_off_policy
 from rlvr.algorithms.recipe.presets import PRESETS, Preset, name_objects
+from rlvr.envs.core.hints import hint
 
 
 class ConfigError(ValueError):

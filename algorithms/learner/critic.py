@@ -13,9 +13,9 @@ from typing import Any
 from rlvr.agents.conversation import TokenSequence
 from rlvr.algorithms.advantages.compute import critic_targets
 from rlvr.algorithms.config import CriticSection
-from rlvr.algorithms.core.denominators import count_denominators
 from rlvr.algorithms.core.inputs import LossInputs
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
+from rlvr.algorithms.core.sequences import count_denominators
 from rlvr.algorithms.learner.learner import Learner
 from rlvr.algorithms.learner.optimiser import Optimiser
 from rlvr.algorithms.losses.values import ValueHead, value_loss

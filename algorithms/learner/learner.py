@@ -10,17 +10,15 @@ from typing import Any, TypeVar
 
 from rlvr.agents.conversation import TokenSequence
 from rlvr.algorithms.config import ConfigError
-from rlvr.algorithms.core.denominators import Denominators, count_denominators
 from rlvr.algorithms.core.inputs import LossInputs
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
-from rlvr.algorithms.learner.accumulation import Accumulation
-from rlvr.algorithms.learner.adamw import ADAMW
+from rlvr.algorithms.core.sequences import Denominators, count_denominators
 from rlvr.algorithms.learner.batch import Padded, TrainingBatch, pad
 from rlvr.algorithms.learner.head import SequenceScores
 from rlvr.algorithms.learner.layers import CompiledLayers, require_compiler
 from rlvr.algorithms.learner.memory import free_cached, is_out_of_memory
 from rlvr.algorithms.learner.offload import OffloadedActivations
-from rlvr.algorithms.learner.optimiser import Optimiser
+from rlvr.algorithms.learner.optimiser import ADAMW, Accumulation, Optimiser, shard
 from rlvr.algorithms.learner.scoring import (
     Scorer,
     Slopes,
@@ -30,7 +28,7 @@ from rlvr.algorithms.learner.scoring import (
     why_not_shared,
 )
 from rlvr.algorithms.learner.token_trace import note_imitation, note_no_gradient, note_update
-from rlvr.algorithms.learner.world import ProcessWorld, shard, whole
+from rlvr.algorithms.learner.world import ProcessWorld, whole
 from rlvr.algorithms.losses.policy import policy_loss
 from rlvr.algorithms.losses.stats import merge_stats
 from rlvr.algorithms.recipe.presets import Preset
@@ -374,7 +372,8 @@ class Learner:
         denominators = self.count(batch)  # before it is cut into micro-batches
         live = self._live(batch)  # indices of sequences
         stats: dict[str, float] = {"live_sequences": float(len(live))}
-        note_no_gradient(batch, live)
+        if batch.traces:
+            note_no_gradient(batch, live)
         found: list[tuple[int, dict[str, Tensor] | None]] = []
         micro_batches = batch.micro_batches(self.micro_batch_tokens, live, share_prompts=self.share_prompts)
         for index, micro in self.world.share(list(micro_batches)):
@@ -409,7 +408,8 @@ class Learner:
         if micro.traces:
             logprobs.retain_grad()
         optimiser.backward(loss)  # gradients add up: L is the sum of its micro-batches' parts
-        note_update(micro, logprobs, inputs, denominators, optimiser.scale)
+        if micro.traces:
+            note_update(micro, logprobs, inputs, denominators, optimiser.scale)
         return {name: value.cpu() for name, value in part.items()} if self.world.size > 1 else part
 
     def count(self, batch: TrainingBatch) -> Denominators:

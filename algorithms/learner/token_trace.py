@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rlvr.algorithms.core.denominators import Denominators
 from rlvr.algorithms.core.inputs import LossInputs
 from rlvr.algorithms.core.lazy_torch import Tensor
+from rlvr.algorithms.core.sequences import Denominators
 from rlvr.algorithms.learner.batch import Padded, TrainingBatch
 
 LOGPROBS = ("old_logprobs", "ref_logprobs")

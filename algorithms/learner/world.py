@@ -15,8 +15,6 @@ from typing import Any, TypeVar
 from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.agents.rollout import Rollout
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
-from rlvr.algorithms.learner.accumulation import Accumulation, ShardedAccumulation
-from rlvr.algorithms.learner.layers import layers_of
 
 T = TypeVar("T")
 
@@ -116,44 +114,6 @@ class SharedRollout:
         own = requests[world.rank * each : (world.rank + 1) * each]
         played = self.rollout(own) if own else []
         return [episode for part in world.gather(played) for episode in part]
-
-
-def shard(
-    model: Any, scorer: torch.nn.Module, dtype: torch.dtype, offload: bool = False, sums: torch.dtype | None = None
-) -> Accumulation:
-    """Shard a model's float32 weights over all processes: each layer by itself, the rest with the scorer.
-
-    Layers are computed in ``dtype``, gradients are summed in ``sums``, float32 when not given: FSDP2's `fully_shard`.
-    The sum, not the mean: the loss is divided by the counts of the whole batch already. With ``offload`` the shards lie
-    in the memory of the CPU between two passes, and the optimiser works there.
-
-    Returns what adds up the gradients of several passes.
-
-    Raises:
-        ValueError: the model has no layers that transformers marks.
-    """
-    from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy, fully_shard
-
-    sums = sums or torch.float32
-    # w in float32, y = cast(w) x in `dtype`, dL/dw summed in float32 or wider: an update of 1e-6 is not lost.
-    policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=sums)
-    # shards, their gradients and the optimiser's state stay on the CPU: ZeRO-Offload, 2101.06840
-    there = CPUOffloadPolicy(pin_memory=torch.cuda.is_available()) if offload else OffloadPolicy()
-    layers = layers_of(model, "can be sharded: train it in one process")
-    # Inner parts first: each gathers its own weights in turn, so at most one layer is whole at a time.
-    parts: list[Any] = [*layers, scorer]
-    for part in parts:
-        fully_shard(part, mp_policy=policy, offload_policy=there)
-        # g = sum_p g_p: each g_p is divided by the counts of all processes already.
-        part.set_gradient_divide_factor(1.0)
-        part.set_force_sum_reduction_for_comms(True)  # gloo has no other
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    if sums == torch.float32:
-        return Accumulation(trained, sums)  # FSDP2 adds up in the dtype of the weights by itself
-    accumulation = ShardedAccumulation(trained, sums)
-    for index, part in enumerate(parts):
-        part.set_all_reduce_hook(accumulation.hook(index))
-    return accumulation
 
 
 def is_shard(tensor: Tensor) -> bool:

@@ -7,12 +7,11 @@ the batch.
 
 from __future__ import annotations
 
-from rlvr.algorithms.core.allowed_names import one_of
-from rlvr.algorithms.core.denominators import Denominators
 from rlvr.algorithms.core.inputs import MissingInput
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
-from rlvr.algorithms.core.sequences import SequenceIndex
-from rlvr.algorithms.recipe.aggregation import AGGREGATIONS, Aggregation, BatchLoss, register_aggregation
+from rlvr.algorithms.core.sequences import Denominators, SequenceIndex
+from rlvr.algorithms.recipe.loss_parts import AGGREGATIONS, Aggregation, BatchLoss, register_aggregation
+from rlvr.envs.core.hints import one_of
 
 
 class TokenMean(Aggregation):
@@ -159,7 +158,8 @@ def aggregate(
     Raises:
         ValueError: there is no such aggregation, or it gives more than one number.
     """
-    one_of("aggregation", how, AGGREGATIONS)
+    if how not in AGGREGATIONS:
+        one_of("aggregation", how, AGGREGATIONS)
     every, counts = count_empty_sequences, denominators
     n_sequences = counts.n_sequences if every else counts.n_live_sequences
     n_prompts = counts.n_prompts if every else counts.n_live_prompts

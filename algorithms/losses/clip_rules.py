@@ -12,8 +12,7 @@ from __future__ import annotations
 import math
 
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
-from rlvr.algorithms.recipe.algorithm_choices import Choices
-from rlvr.algorithms.recipe.clip_rule import Clipped, ClipRule, Terms, register_clip_rule
+from rlvr.algorithms.recipe.loss_parts import Choices, Clipped, ClipRule, Terms, register_clip_rule
 
 
 class NoClip(ClipRule):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
 from rlvr.algorithms.core.sequences import SequenceIndex
-from rlvr.algorithms.recipe.correction import Bounds, Correction, CorrectionInputs, CorrectionRule, register_correction
+from rlvr.algorithms.recipe.loss_parts import Bounds, Correction, CorrectionInputs, CorrectionRule, register_correction
 
 
 def _tis(x: CorrectionInputs, sequences: SequenceIndex, bounds: Bounds) -> Tensor:
@@ -86,17 +86,3 @@ def sequence_correction_weights(
     """[R] product of the corrections' weights for a loss per sequence (whose corrections are all per sequence)."""
     # A sequence's weight is the same on all of its tokens, so the mean reads it off.
     return sequences.mean(correction_weights(corrections, inputs, sequences))
-
-
-def effective_sample_size(log_weight: Tensor, mask: Tensor) -> Tensor:
-    """(sum w)^2 / (n sum w^2) of the trained tokens' weights: 1 when all are equal, 1/n when one rules.
-
-    Shift-invariant in logs, so it never overflows; 1 when there is no token.
-    """
-    w = torch.where(mask, log_weight, -torch.inf)  # [B, T]
-    # a common factor of the weights cancels: the largest is divided out before exp
-    top = w.max() if w.numel() else w.sum()
-    w = torch.where(mask, (w - torch.where(top.isfinite(), top, 0)).exp(), 0)
-    n = mask.sum()
-    # ESS/n = (sum_t w_t)^2 / (n sum_t w_t^2)                        []  Kish 1965
-    return torch.where(n > 0, w.sum().square() / (n * w.square().sum()).clamp(min=1e-30), 1.0)

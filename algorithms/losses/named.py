@@ -24,8 +24,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rlvr.algorithms.core.denominators import Denominators
 from rlvr.algorithms.core.lazy_torch import Numbers, Tensor
+from rlvr.algorithms.core.sequences import Denominators
 from rlvr.algorithms.losses.policy import policy_loss
 from rlvr.algorithms.recipe.presets import PRESETS, Preset
 from rlvr.envs.core.hints import did_you_mean

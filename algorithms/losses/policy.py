@@ -7,17 +7,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rlvr.algorithms.core.denominators import Denominators, count_denominators
 from rlvr.algorithms.core.inputs import LossInputs
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
-from rlvr.algorithms.core.sequences import SequenceIndex, as_mask, groups_of, sequences_of
+from rlvr.algorithms.core.sequences import (
+    Denominators,
+    SequenceIndex,
+    as_mask,
+    count_denominators,
+    groups_of,
+    sequences_of,
+)
 from rlvr.algorithms.losses.aggregation import aggregate, regulariser_aggregation
 from rlvr.algorithms.losses.corrections import correction_weights, sequence_correction_weights
 from rlvr.algorithms.losses.kl import kl_loss
 from rlvr.algorithms.losses.stats import policy_stats
-from rlvr.algorithms.recipe.aggregation import AGGREGATIONS
-from rlvr.algorithms.recipe.clip_rule import Clipped, Terms
-from rlvr.algorithms.recipe.correction import CorrectionInputs
+from rlvr.algorithms.recipe.loss_parts import AGGREGATIONS, Clipped, CorrectionInputs, Terms
 from rlvr.algorithms.recipe.presets import Preset
 
 LOGPROBS = ("old_logprobs", "behaviour_logprobs", "ref_logprobs")

@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
-from rlvr.algorithms.losses.corrections import effective_sample_size
-from rlvr.algorithms.recipe.clip_rule import Clipped, Terms
+from rlvr.algorithms.recipe.loss_parts import Clipped, Terms
 
 
 def policy_stats(
@@ -48,6 +47,20 @@ def policy_stats(
         stats["correction_mean"] = _mean(weight, live)
         stats["correction_zero_frac"] = _mean((weight == 0).to(new.dtype), live)
     return stats
+
+
+def effective_sample_size(log_weight: Tensor, mask: Tensor) -> Tensor:
+    """(sum w)^2 / (n sum w^2) of the trained tokens' weights: 1 when all are equal, 1/n when one rules.
+
+    Shift-invariant in logs, so it never overflows; 1 when there is no token.
+    """
+    w = torch.where(mask, log_weight, -torch.inf)  # [B, T]
+    # a common factor of the weights cancels: the largest is divided out before exp
+    top = w.max() if w.numel() else w.sum()
+    w = torch.where(mask, (w - torch.where(top.isfinite(), top, 0)).exp(), 0)
+    n = mask.sum()
+    # ESS/n = (sum_t w_t)^2 / (n sum_t w_t^2)                        []  Kish 1965
+    return torch.where(n > 0, w.sum().square() / (n * w.square().sum()).clamp(min=1e-30), 1.0)
 
 
 def _mean(x: Tensor, mask: Tensor) -> Tensor:

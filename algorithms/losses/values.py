@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from rlvr.algorithms.core.denominators import Denominators
 from rlvr.algorithms.core.lazy_torch import Numbers, Tensor, torch
-from rlvr.algorithms.core.sequences import as_mask
+from rlvr.algorithms.core.sequences import Denominators, as_mask
 
 
 class ValueHead(torch.nn.Module):

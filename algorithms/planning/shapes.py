@@ -11,7 +11,7 @@ from typing import Any
 
 from rlvr.agents.models.tiny import SPECIAL_TOKENS, TINY, WORDS
 from rlvr.algorithms.config import ConfigError, TrainConfig
-from rlvr.algorithms.core.allowed_names import hint
+from rlvr.envs.core.hints import hint
 
 GIB = 2**30
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}

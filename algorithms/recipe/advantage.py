@@ -11,7 +11,7 @@ from rlvr.agents.conversation import Agent, TokenSequence
 from rlvr.agents.episode import Episode
 from rlvr.algorithms.core.inputs import AdvantageInputs
 from rlvr.algorithms.core.lazy_torch import Tensor
-from rlvr.algorithms.recipe.algorithm_choices import Choices
+from rlvr.algorithms.recipe.loss_parts import Choices
 from rlvr.envs.open_registry import OpenRegistry, require_parts
 
 

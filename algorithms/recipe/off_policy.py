@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rlvr.algorithms.recipe.correction import Correction, icepop, seq_mis, seq_tis, tis
+from rlvr.algorithms.recipe.loss_parts import Correction, icepop, seq_mis, seq_tis, tis
 from rlvr.algorithms.recipe.presets import Preset
 
 MADE: dict[str, Callable[[], Correction]] = {"tis": tis, "seq_tis": seq_tis, "icepop": icepop, "seq_mis": seq_mis}

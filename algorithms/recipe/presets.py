@@ -13,13 +13,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from rlvr.algorithms.core.allowed_names import hint, one_of
 from rlvr.algorithms.recipe.advantage import ADVANTAGES, Advantage
-from rlvr.algorithms.recipe.aggregation import AGGREGATIONS
-from rlvr.algorithms.recipe.algorithm_choices import Choices
-from rlvr.algorithms.recipe.clip_rule import CLIP_RULES, ClipRule
-from rlvr.algorithms.recipe.correction import geo_mask, icepop, off_policy_mask, seq_mis, seq_tis, tis
 from rlvr.algorithms.recipe.episode_filter import FILTERS
+from rlvr.algorithms.recipe.loss_parts import (
+    AGGREGATIONS,
+    CLIP_RULES,
+    Choices,
+    ClipRule,
+    geo_mask,
+    icepop,
+    off_policy_mask,
+    seq_mis,
+    seq_tis,
+    tis,
+)
+from rlvr.envs.core.hints import hint, one_of
 from rlvr.envs.open_registry import OpenRegistry, require_parts
 
 RATIO_LEVELS = ("none", "token", "sequence", "sequence_token", "product")

@@ -11,12 +11,12 @@ from rlvr.agents.episode import Episode
 from rlvr.agents.evaluation import read_episodes
 from rlvr.agents.scripted import printable
 from rlvr.algorithms.config import TrainConfig, load_config
-from rlvr.algorithms.core.denominators import Denominators
 from rlvr.algorithms.core.inputs import LossInputs
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
+from rlvr.algorithms.core.sequences import Denominators
 from rlvr.algorithms.losses.policy import PolicyTerms, policy_loss, policy_terms
-from rlvr.algorithms.recipe.aggregation import AGGREGATIONS
 from rlvr.algorithms.recipe.all_algorithms import ALGORITHMS
+from rlvr.algorithms.recipe.loss_parts import AGGREGATIONS
 from rlvr.algorithms.recipe.presets import Preset
 from rlvr.algorithms.runs.run_folder import decoder
 

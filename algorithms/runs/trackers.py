@@ -23,16 +23,6 @@ class Tracker(Protocol):
         """No more will come."""
 
 
-class NoTracker:
-    """Sends nothing."""
-
-    def log(self, values: Mapping[str, float], step: int) -> None:
-        """Nothing."""
-
-    def finish(self) -> None:
-        """Nothing."""
-
-
 class _Client:
     """wandb and trackio, which share the functions that are used here."""
 
@@ -67,14 +57,14 @@ class _TensorBoard:
         self.writer.close()
 
 
-def open_tracker(name: str, run: Path, config: Mapping[str, Any]) -> Tracker:
-    """The tracker of this name for a run in this folder.
+def open_tracker(name: str, run: Path, config: Mapping[str, Any]) -> Tracker | None:
+    """The tracker of this name for a run in this folder; None for "none".
 
     Raises:
         ImportError: its library is not installed; names the extra.
     """
     if name == "none":
-        return NoTracker()
+        return None
     return _TensorBoard(run, config) if name == "tensorboard" else _Client(name, run, config)
 
 

@@ -11,10 +11,9 @@ from typing import Any
 
 from rlvr.algorithms.config import ConfigError
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
-from rlvr.algorithms.learner.accumulation import Accumulation
 from rlvr.algorithms.learner.head import SequenceScores
 from rlvr.algorithms.learner.learner import Learner
-from rlvr.algorithms.learner.optimiser import Optimiser
+from rlvr.algorithms.learner.optimiser import Accumulation, Optimiser
 from rlvr.algorithms.learner.scoring import Scorer
 from rlvr.algorithms.recipe.presets import Preset
 from rlvr.algorithms.tinker.scale import RULES, grad_norm

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from rlvr.agents.evaluation import Evaluation
-from rlvr.algorithms.runs.clocks import Clock
+from rlvr.algorithms.runs.run_folder import Clock
 from rlvr.algorithms.runs.trackers import push_policy
-from rlvr.algorithms.sampling.protocol import PolicyWeights
 from rlvr.algorithms.train.evaluate import evaluate
 from rlvr.algorithms.train.interrupts import RunInterrupted
-from rlvr.algorithms.train.setup import RunSetup, require_finite
-from rlvr.algorithms.train.state import StepSample, begin_run, log_step, save_checkpoint, save_policy
+from rlvr.algorithms.train.setup import RunSetup
+from rlvr.algorithms.train.state import StepSample, begin_run, log_step, require_finite, save_checkpoint, save_policy
 from rlvr.algorithms.train.step_metrics import staleness
 
 
@@ -138,4 +137,4 @@ class Trainer(RunSetup):
             save_policy(self, self.folder.policy)
 
     def _sync(self) -> dict[str, float]:
-        return self.sampler.sync(PolicyWeights(self.model), self.step)
+        return self.sampler.sync(self.weights, self.step)

@@ -19,19 +19,18 @@ from rlvr.algorithms.config import ConfigError, TrainConfig, to_yaml
 from rlvr.algorithms.core.inputs import MissingInput
 from rlvr.algorithms.core.lazy_torch import torch
 from rlvr.algorithms.filters.order import acting
-from rlvr.algorithms.learner.adamw import require_optimiser
 from rlvr.algorithms.learner.critic import Critic
-from rlvr.algorithms.learner.optimiser import Optimiser
+from rlvr.algorithms.learner.optimiser import Optimiser, require_optimiser
 from rlvr.algorithms.learner.world import ProcessWorld, SharedRollout
 from rlvr.algorithms.recipe.all_algorithms import ALGORITHMS
 from rlvr.algorithms.recipe.objectives import Objective
 from rlvr.algorithms.recipe.presets import Preset
-from rlvr.algorithms.runs.clocks import Stopwatch
-from rlvr.algorithms.runs.frozen_weights import frozen_digest
-from rlvr.algorithms.runs.run_folder import RunFolder, SilentFolder
+from rlvr.algorithms.runs.checkpoints import frozen_digest
+from rlvr.algorithms.runs.run_folder import RunFolder, SilentFolder, Stopwatch
 from rlvr.algorithms.runs.trackers import open_tracker
 from rlvr.algorithms.sampling.env_source import digests_of, env_source
 from rlvr.algorithms.sampling.opponents import LearnerOpponents
+from rlvr.algorithms.sampling.protocol import PolicyWeights
 from rlvr.algorithms.sampling.tasks import TaskOrder
 from rlvr.algorithms.schedules.schedules import build_schedule
 from rlvr.algorithms.train.backends import build_sampler, learner_class, load_model
@@ -124,6 +123,7 @@ class RunSetup:
             self.callback.say(self.renderer.explanation)
         if self.learner.unshared:
             self.callback.say(self.learner.unshared)
+        self.weights = PolicyWeights(self.model)  # as they are when the sampler asks
         self.games = GameEvaluation(config, self.rollout.env.unwrapped)
         self._build_method()
         tracker = config.report_to if self.world.rank == 0 else "none"
@@ -197,7 +197,8 @@ class RunSetup:
         """Let go of what a run holds; `Trainer.run` does in its end."""
         self.schedule.close()
         self.sampler.close()
-        self.tracker.finish()
+        if self.tracker is not None:
+            self.tracker.finish()
         self.folder.close()
 
 
@@ -219,22 +220,6 @@ def run_folder(path: Path, resume: bool, world: ProcessWorld) -> RunFolder:
     if error is not None:
         raise error
     return folder or SilentFolder(path)
-
-
-def require_finite(model: Any) -> None:
-    """Look at every weight before tokens are sampled with it: on a GPU a NaN is met as an assertion of the device.
-
-    Raises:
-        FloatingPointError: a weight is NaN or infinite; says which.
-    """
-    for name, parameter in model.named_parameters():
-        # x - x is 0 for numbers and NaN for the rest; the sum cannot overflow, as that of the weights could
-        if bool((parameter.detach() - parameter.detach()).sum() != 0):
-            bad = int((~parameter.detach().isfinite()).sum())
-            raise FloatingPointError(
-                f"{bad} of {parameter.numel()} weights of {name} are NaN or infinite, so nothing can be sampled: go "
-                "back to an earlier checkpoint, lower the learning rate, or use float32"
-            )
 
 
 def check_inputs(preset: Preset, group_size: int) -> None:

@@ -14,9 +14,8 @@ from rlvr.algorithms.core.lazy_torch import torch
 from rlvr.algorithms.learner.optimiser import build_optimiser
 from rlvr.algorithms.learner.world import assign
 from rlvr.algorithms.recipe.off_policy import samples_off_policy
-from rlvr.algorithms.runs.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint, step_name
-from rlvr.algorithms.runs.clocks import Clock
-from rlvr.algorithms.runs.frozen_weights import require_frozen
+from rlvr.algorithms.runs.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint, require_frozen, step_name
+from rlvr.algorithms.runs.run_folder import Clock
 from rlvr.algorithms.runs.trackers import figures
 from rlvr.algorithms.sampling.collect import Collected
 from rlvr.algorithms.sampling.env_source import require_same_tasks
@@ -24,7 +23,7 @@ from rlvr.algorithms.sampling.tasks import TaskOrder
 from rlvr.algorithms.train.callbacks import TimedCallback
 from rlvr.algorithms.train.interrupts import RunInterrupted
 from rlvr.algorithms.train.policy_gradient import PolicyGradient
-from rlvr.algorithms.train.setup import RunSetup, require_finite
+from rlvr.algorithms.train.setup import RunSetup
 from rlvr.algorithms.train.step_metrics import collection_metrics, mismatch_warning, role_metrics
 from rlvr.algorithms.train.warm_start import warm_start
 from rlvr.envs.core.files import make_folder, require_plain
@@ -194,6 +193,22 @@ def save_policy(run: RunSetup, folder: Path) -> None:
     run.world.gather(None)  # nobody reads it before it is there
 
 
+def require_finite(model: Any) -> None:
+    """Look at every weight before tokens are sampled with it: on a GPU a NaN is met as an assertion of the device.
+
+    Raises:
+        FloatingPointError: a weight is NaN or infinite; says which.
+    """
+    for name, parameter in model.named_parameters():
+        # x - x is 0 for numbers and NaN for the rest; the sum cannot overflow, as that of the weights could
+        if bool((parameter.detach() - parameter.detach()).sum() != 0):
+            bad = int((~parameter.detach().isfinite()).sum())
+            raise FloatingPointError(
+                f"{bad} of {parameter.numel()} weights of {name} are NaN or infinite, so nothing can be sampled: go "
+                "back to an earlier checkpoint, lower the learning rate, or use float32"
+            )
+
+
 # the log
 
 
@@ -202,7 +217,8 @@ def log(run: RunSetup, record: dict[str, Any], clock: Clock, **timing: float) ->
     where = {name: record[name] for name in ("phase", "step")}
     timing = {**clock.read(), **timing}
     run.folder.log(record, {**where, **timing})
-    run.tracker.log(figures(record, timing), record.get("warm_step", record["step"]))
+    if run.tracker is not None:
+        run.tracker.log(figures(record, timing), record.get("warm_step", record["step"]))
     if isinstance(run.callback, TimedCallback):
         run.callback.timed(timing)
     run.callback.step(record)
@@ -221,7 +237,7 @@ def log_step(run: RunSetup, sample: StepSample, metrics: dict[str, Any], *, lear
         "step": run.step,
         **collection_metrics(episodes),
         **role_metrics(episodes),
-        **run.opponents.count(episodes),
+        **(run.opponents.count(episodes) if run.opponents.pool else {}),
         **metrics,
     }
     sampled = sum(episode.tokens.sampled for episode in episodes)  # tokens of the policy alone

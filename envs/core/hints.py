@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 
@@ -23,6 +23,22 @@ def did_you_mean(given: object, known: Iterable[str], otherwise: str = "there ar
     names = list(known)
     near = nearest(given, names)
     return f"; did you mean {near!r}?" if near else f"; {otherwise} {', '.join(names)}"
+
+
+def hint(given: str, allowed: Iterable[str]) -> str:
+    """``; did you mean 'grpo'?`` where something is near, else nothing."""
+    near = nearest(given, allowed)
+    return f"; did you mean {near!r}?" if near else ""
+
+
+def one_of(what: str, given: str, allowed: Collection[str]) -> None:
+    """Refuse a name that is not allowed.
+
+    Raises:
+        ValueError: says which are, and the nearest.
+    """
+    if given not in allowed:
+        raise ValueError(f"unknown {what} {given!r}{hint(given, allowed)}; allowed: {', '.join(allowed)}")
 
 
 def with_near_flag(message: str, flags: Iterable[str]) -> str:

@@ -15,8 +15,8 @@ from rlvr.adapters.launch import ENGINES, LaunchRefused
 from rlvr.algorithms.config import TrainConfig
 from rlvr.algorithms.config.flat_settings import plain_settings
 from rlvr.algorithms.config.sections import Section
-from rlvr.algorithms.recipe.algorithm_choices import Choices
 from rlvr.algorithms.recipe.all_algorithms import ALGORITHMS
+from rlvr.algorithms.recipe.loss_parts import Choices
 from rlvr.algorithms.recipe.presets import PRESETS
 from rlvr.cli import main
 

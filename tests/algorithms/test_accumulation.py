@@ -9,8 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlvr.algorithms.learner.accumulation import PIECE, Accumulation, ShardedAccumulation, square_sum
-from rlvr.algorithms.learner.optimiser import Optimiser
+from rlvr.algorithms.learner.optimiser import PIECE, Accumulation, Optimiser, ShardedAccumulation, square_sum
 
 NUMBERS = st.floats(-1e3, 1e3, width=32, allow_subnormal=False)
 GRADIENTS = st.lists(st.lists(NUMBERS, min_size=3, max_size=3), min_size=2, max_size=7)

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from rlvr.algorithms.config import ConfigError
-from rlvr.algorithms.learner.adamw import PACKAGES, require_optimiser
-from rlvr.algorithms.learner.optimiser import Optimiser
+from rlvr.algorithms.learner.optimiser import PACKAGES, Optimiser, require_optimiser
 from rlvr.algorithms.runs.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
 from rlvr.algorithms.train.run import Trainer
 

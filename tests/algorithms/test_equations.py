@@ -13,7 +13,7 @@ import pytest
 
 from rlvr.algorithms import ADVANTAGES, CLIP_RULES
 from rlvr.algorithms.losses import aggregation, kl, likelihood, preference, values
-from rlvr.algorithms.recipe.correction import CORRECTIONS
+from rlvr.algorithms.recipe.loss_parts import CORRECTIONS
 from rlvr.algorithms.recipe.presets import PRESETS
 
 ROOT = Path(__file__).parents[2]

@@ -10,8 +10,8 @@ from torch.nn import functional as F
 
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.models.tiny import load_policy
-from rlvr.algorithms.core.denominators import count_denominators
 from rlvr.algorithms.core.inputs import LossInputs
+from rlvr.algorithms.core.sequences import count_denominators
 from rlvr.algorithms.learner import head
 from rlvr.algorithms.learner.batch import Padded, TrainingBatch
 from rlvr.algorithms.learner.head import score_hidden, score_logits, use_float32

@@ -10,7 +10,7 @@ import torch
 
 from rlvr.algorithms import policy_loss
 from rlvr.algorithms.advantages import RoleBaselines, compute_advantages, critic_targets
-from rlvr.algorithms.core.denominators import count_denominators
+from rlvr.algorithms.core.sequences import count_denominators
 from rlvr.algorithms.losses.values import value_loss
 from rlvr.algorithms.recipe.presets import PRESETS
 

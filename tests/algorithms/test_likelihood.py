@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from rlvr.algorithms import policy_loss
-from rlvr.algorithms.core.denominators import count_denominators
+from rlvr.algorithms.core.sequences import count_denominators
 from rlvr.algorithms.filters.selection import keep_correct
 from rlvr.algorithms.losses.likelihood import nll_loss, verifree_loss
 from rlvr.algorithms.recipe.presets import PRESETS

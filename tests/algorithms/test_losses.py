@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlvr.algorithms import merge_stats, policy_loss
-from rlvr.algorithms.core.denominators import Denominators, count_denominators
-from rlvr.algorithms.core.sequences import SequenceIndex
+from rlvr.algorithms.core.sequences import Denominators, SequenceIndex, count_denominators
 from rlvr.algorithms.losses.aggregation import aggregate
-from rlvr.algorithms.recipe.correction import geo_mask, icepop, seq_tis, tis
+from rlvr.algorithms.recipe.loss_parts import geo_mask, icepop, seq_tis, tis
 from rlvr.algorithms.recipe.presets import PRESETS
 
 from .cases import KINDS, as_lists, make, pack, take

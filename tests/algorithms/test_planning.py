@@ -14,9 +14,8 @@ import torch
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.models.tiny import tiny_policy
 from rlvr.algorithms.config import ConfigError, load_config
-from rlvr.algorithms.learner.adamw import PACKAGES
 from rlvr.algorithms.learner.learner import Learner
-from rlvr.algorithms.learner.optimiser import Optimiser
+from rlvr.algorithms.learner.optimiser import PACKAGES, Optimiser
 from rlvr.algorithms.learner.scoring import can_share_prompts, score_sequences
 from rlvr.algorithms.planning import trial
 from rlvr.algorithms.planning.memory import MOMENTS, Update, kv_bytes, training_memory

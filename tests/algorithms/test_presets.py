@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from rlvr.algorithms.recipe.all_algorithms import ALGORITHMS, table
-from rlvr.algorithms.recipe.correction import Correction, icepop, off_policy_mask, tis
+from rlvr.algorithms.recipe.loss_parts import Correction, icepop, off_policy_mask, tis
 from rlvr.algorithms.recipe.presets import PRESETS, Preset
 
 # name: (advantage, level, anchor, aggregation) as published; the constants of the losses are checked in test_losses.

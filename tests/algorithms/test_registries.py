@@ -34,7 +34,7 @@ from rlvr.algorithms import (
     register_preset,
 )
 from rlvr.algorithms.config import ConfigError, TrainConfig, load_config, to_yaml
-from rlvr.algorithms.recipe.correction import CORRECTIONS
+from rlvr.algorithms.recipe.loss_parts import CORRECTIONS
 from rlvr.algorithms.recipe.presets import Preset
 from rlvr.envs.core.code_rule import settings_are_data
 

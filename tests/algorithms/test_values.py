@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rlvr.algorithms.core.denominators import count_denominators
+from rlvr.algorithms.core.sequences import count_denominators
 from rlvr.algorithms.losses.values import ValueHead, value_loss
 
 MASK = torch.tensor([[True, True, False], [True, False, True]])
