@@ -28,7 +28,6 @@ from rlvr.envs.core.json_text import load_json, require_shallow
 
 FIELDS = ("env_id", "module", "kwargs", "seed", "options", "thought")
 PROTOTYPES = 32  # environments kept to take copies of, so that a table is read once
-SHORT = 2_000  # characters of a spec that is worth remembering
 
 
 class InvalidEpisode(RuntimeError):
@@ -111,7 +110,18 @@ class TaskSpec:
         """
         if isinstance(value, TaskSpec):
             return value
-        return _remembered(value) if isinstance(value, str) and len(value) <= SHORT else _read(value)
+        try:
+            record = load_json(value) if isinstance(value, str) else dict(value)
+        except ValueError as error:
+            raise ValueError(f"a task's spec is a JSON object, not {value!r:.80}") from error
+        if isinstance(record, dict) and (unknown := [name for name in record if name not in FIELDS]):
+            hint = did_you_mean(unknown[0], FIELDS, "it has")
+            raise ValueError(f"a task's spec has no field {unknown[0]!r:.80}{hint}")
+        if not isinstance(record, dict) or not {"env_id", "seed"} <= record.keys():
+            raise ValueError(
+                f"a task's spec has env_id, seed and perhaps module, kwargs, options, thought; got {value!r:.200}"
+            )
+        return cls(**record, trusted=False)
 
     def make(self, images: bool = False) -> gym.Env[str, str]:
         """The environment, not reset yet; each call makes another one, and they share what is costly to read.
@@ -134,23 +144,6 @@ class TaskSpec:
         env = env or self.make()
         observation, info = env.reset(seed=self.seed, options=dict(self.options) or None)
         return env, observation, info
-
-
-def _read(value: str | Mapping[str, Any]) -> TaskSpec:
-    try:
-        record = load_json(value) if isinstance(value, str) else dict(value)
-    except ValueError as error:
-        raise ValueError(f"a task's spec is a JSON object, not {value!r:.80}") from error
-    if isinstance(record, dict) and (unknown := [name for name in record if name not in FIELDS]):
-        raise ValueError(f"a task's spec has no field {unknown[0]!r:.80}{did_you_mean(unknown[0], FIELDS, 'it has')}")
-    if not isinstance(record, dict) or not {"env_id", "seed"} <= record.keys():
-        raise ValueError(
-            f"a task's spec has env_id, seed and perhaps module, kwargs, options, thought; got {value!r:.200}"
-        )
-    return TaskSpec(**record, trusted=False)
-
-
-_remembered = lru_cache(maxsize=256)(_read)  # the members of a group have one
 
 
 @lru_cache(maxsize=PROTOTYPES)

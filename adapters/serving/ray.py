@@ -62,27 +62,33 @@ class Holder:
         for index, (lost, *made_of) in slots.items():
             self._slots[index] = EnvSlot(*made_of)
             self._slots[index].lost = lost
-        self._outcomes: list[bytes] = []  # of the call under way
+        self._outcomes: list[Outcome] = []  # of the call under way
 
-    def run(self, jobs: Sequence[Job]) -> list[bytes]:
+    def run(self, jobs: Sequence[Job]) -> bytes:
         """Carry out commands in turn, each for the environment at its index: the outcomes of the first of them."""
         self._outcomes = []
         until = time.monotonic() + CALL_SECONDS
         for index, command in jobs:
-            outcome = self._slots[index].run(command)
-            try:
-                packed = pack(("done", outcome))
-            except Exception as error:
-                reason = f"{command[0]}: what came of it cannot be sent"
-                packed = pack(("done", self._slots[index].crashed(error, reason)))
-            self._outcomes.append(packed)
+            self._outcomes.append(self._slots[index].run(command))
             if time.monotonic() >= until:
                 break
-        return self._outcomes
+        try:
+            return self.progress()
+        except Exception:  # one of them cannot be sent
+            pairs = zip(jobs, self._outcomes, strict=False)
+            self._outcomes = [self._sendable(*job, outcome) for job, outcome in pairs]
+            return self.progress()
 
-    def progress(self) -> list[bytes]:
+    def _sendable(self, index: int, command: Command, outcome: Outcome) -> Outcome:
+        try:
+            pack(("done", outcome))
+        except Exception as error:
+            return self._slots[index].crashed(error, f"{command[0]}: its outcome cannot be sent")
+        return outcome
+
+    def progress(self) -> bytes:
         """The outcomes of the call under way so far; asked in another thread."""
-        return list(self._outcomes)
+        return pack(("done", list(self._outcomes)))
 
     def ready(self) -> bool:
         """Answers as soon as the actor can."""
@@ -196,17 +202,17 @@ class Actors:
         if self._actors[actor.indices[0]] is not actor:
             return
         try:
-            outcomes = self._ray.get(actor.call)
+            data = self._ray.get(actor.call)
         except self._ray.exceptions.RayError as error:
             self._replace(actor, "env_error", f"its actor died: {str(error).splitlines()[0]}")
             return
         actor.call = actor.start = None
-        self._enter(actor, outcomes)
+        self._enter(actor, unpack(data)[1])
         self._ask(actor)
 
-    def _enter(self, actor: _Actor, outcomes: Sequence[bytes]) -> None:
-        for data in outcomes:
-            self._finish(*actor.jobs.popleft(), unpack(data)[1])
+    def _enter(self, actor: _Actor, outcomes: Sequence[Outcome]) -> None:
+        for outcome in outcomes:
+            self._finish(*actor.jobs.popleft(), outcome)
 
     def _finish(self, index: int, command: Command, outcome: Outcome) -> None:
         self._done.append((index, outcome))
@@ -230,11 +236,11 @@ class Actors:
             elif now - actor.clock > max(self._timeout, START_SECONDS):  # it waits for its process, or for resources
                 self._replace(actor, "timeout", f"no actor within {START_SECONDS:g} s")
 
-    def _progress(self, actor: _Actor) -> list[bytes]:
+    def _progress(self, actor: _Actor) -> list[Outcome]:
         """What an actor has carried out before the command that is over its time."""
         reference = actor.handle.progress.options(concurrency_group="progress").remote()
         try:
-            outcomes: list[bytes] = self._ray.get(reference, timeout=PROGRESS_SECONDS)
+            outcomes: list[Outcome] = unpack(self._ray.get(reference, timeout=PROGRESS_SECONDS))[1]
         except self._ray.exceptions.RayError:  # it is dead, or a command holds Python's lock
             return []
         return outcomes[: len(actor.jobs) - 1]

@@ -110,15 +110,6 @@ class WireRequest:
     client: str = ""
 
 
-def read_request(data: str | bytes) -> WireRequest:
-    """Read one message of a client.
-
-    Raises:
-        ProtocolError: it is none. ``bad_request`` says what is wrong; ``too_large`` is for too many items or values.
-    """
-    return parse_request(read_json(data))
-
-
 def read_json(data: str | bytes) -> dict[str, Any]:
     """The JSON object that a request must be; `ProtocolError` otherwise."""
     try:
