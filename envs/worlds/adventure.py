@@ -11,28 +11,10 @@ from typing import NamedTuple
 
 from rlvr.envs.worlds.building import grow, world_of
 from rlvr.envs.worlds.commands import Command, Grammar
-from rlvr.envs.worlds.explorer import fetch, go_to, known, search
+from rlvr.envs.worlds.explorer import do_at, fetch, go_to, has_seen, search
 from rlvr.envs.worlds.game import CommandOutcome, WorldGame
-from rlvr.envs.worlds.names import BOXES, COLOURS, ITEMS, MATERIALS, ROOMS, SIGNS, TREASURES, WOODS
-from rlvr.envs.worlds.world import (
-    ACTIONS,
-    CLOSE,
-    DROP,
-    EXAMINE,
-    GO,
-    INVENTORY,
-    LOOK,
-    OPEN,
-    PUT,
-    TAKE,
-    UNLOCK,
-    YOU,
-    Door,
-    Thing,
-    World,
-    perform,
-    possible,
-)
+from rlvr.envs.worlds.word_lists import BOXES, COLOURS, ITEMS, MATERIALS, ROOMS, SIGNS, TREASURES, WOODS
+from rlvr.envs.worlds.world import ACTIONS, YOU, Door, Thing, World, perform, possible
 
 
 class AdventureLevel(NamedTuple):
@@ -69,9 +51,13 @@ class TextAdventure(WorldGame[AdventureHouse]):
     Levels 1 to 5: 4, 5, 8, 10 and 14 rooms with 2, 2, 3, 3 and 4 locks; from level 2 on keys that fit nothing.
 
     From level 3 on a key's name does not tell its lock; signs on both do, and have to be looked at.
+
+    Observation: goal, rules and the first room; then what each command shows: rooms, boxes, the signs of keys.
+    Reward: 1 when the treasure lies in the home room, else 0.
+    Episode end: the treasure is home, or 40 to 170 turns are used up; nothing else loses.
     """
 
-    grammar = Grammar(GO, LOOK, EXAMINE, TAKE, DROP, PUT, OPEN, CLOSE, UNLOCK, INVENTORY)
+    grammar = Grammar("go look examine take drop put open close unlock inventory")
     limits = (40, 50, 90, 110, 170)
 
     def begin(self, rng: random.Random, level: int) -> AdventureHouse:
@@ -112,11 +98,9 @@ class TextAdventure(WorldGame[AdventureHouse]):
 
     def rules(self, now: AdventureHouse) -> str:
         """Names treasure and home, and how keys are matched: by colour, from level 3 on by examined signs."""
-        tell = (
-            "Signs tell which key fits which lock: examine a key to see its sign."
-            if now.signs
-            else "A key fits the door or box of its colour."
-        )
+        tell = "A key fits the door or box of its colour."
+        if now.signs:
+            tell = "Signs tell which key fits which lock: examine a key to see its sign."
         return (
             f"Goal: find the {now.treasure} somewhere in this house, bring it to the {now.home} and drop it there.\n"
             "Rules: it lies in a locked box. Doors and boxes may be locked: unlock them with their key, which you must "
@@ -141,53 +125,40 @@ class TextAdventure(WorldGame[AdventureHouse]):
         """Fetches keys whose lock is known, reads signs, opens locks, then carries the treasure home; else explores."""
         world = now.world
         if world.has(now.treasure):
-            return f"drop {now.treasure}" if world.here == now.home else go_to(world, now.home) or "look"
+            return f"drop {now.treasure}" if world.here == now.home else go_to(world, now.home)
         unread = [] if not now.signs else [name for name in _keys_seen(world) if name not in world.examined]
         for name in unread:
             if name in world.in_reach():
                 return f"examine {name}"
         spent = _spent_key(now)
-        if known(world, now.treasure):
-            return fetch(world, now.treasure, full=spent) or "look"
-        for name, place, key in _known_locks(world):
-            if not _recognised(now, key):
+        if has_seen(world, now.treasure):
+            return fetch(world, now.treasure, full=spent)
+        for name, rooms, key in _known_locks(world):
+            if not has_seen(world, key) or (now.signs and key not in world.examined):
                 continue
             if not world.has(key):
-                return fetch(world, key, full=spent) or "look"
-            return f"unlock {name} with {key}" if world.here in place else _to_lock(world, place)
+                return fetch(world, key, full=spent)
+            if world.here in rooms:
+                return f"unlock {name} with {key}"
+            return next((step for room in rooms if (step := go_to(world, room)) != "look"), "look")
         if unread:  # passed by without a look
-            return fetch(world, unread[0], full=spent) or "look"
+            return fetch(world, unread[0], full=spent)
         hoard = world.place(now.treasure)
-        if world.room_of(hoard) in world.seen and hoard not in world.locked:
-            return (
-                f"open {hoard}" if world.here == world.room_of(hoard) else go_to(world, world.room_of(hoard)) or "look"
-            )
-        return search(world) or "look"
+        if has_seen(world, hoard) and hoard not in world.locked:
+            return do_at(world, hoard, f"open {hoard}")
+        return search(world)
 
 
 def _known_locks(world: World) -> list[tuple[str, tuple[str, ...], str]]:
     """The locked doors and boxes that were seen: name, the rooms they are reached from, key."""
-    found: list[tuple[str, tuple[str, ...], str]] = []
-    for door in world.plan.doors:
-        ends = tuple(room for room in door.ends if room in world.seen)
-        if door.name in world.locked and ends:
-            found.append((door.name, ends, door.key))
-    for thing in world.plan.things:
-        if thing.name in world.locked and world.place(thing.name) in world.seen:
-            found.append((thing.name, (world.place(thing.name),), thing.key))
-    return found
+    places = [(door.name, door.ends, door.key) for door in world.plan.doors]
+    places += [(thing.name, (world.place(thing.name),), thing.key) for thing in world.plan.things]  # type: ignore[misc]
+    seen = [(name, tuple(room for room in rooms if room in world.seen), key) for name, rooms, key in places]
+    return [(name, rooms, key) for name, rooms, key in seen if name in world.locked and rooms]
 
 
 def _keys_seen(world: World) -> list[str]:
-    return [thing.name for thing in world.plan.things if thing.name.endswith(" key") and known(world, thing.name)]
-
-
-def _recognised(now: AdventureHouse, key: str) -> bool:
-    return known(now.world, key) and (not now.signs or key in now.world.examined)
-
-
-def _to_lock(world: World, rooms: tuple[str, ...]) -> str:
-    return next(filter(None, (go_to(world, room) for room in rooms)), "look")
+    return [thing.name for thing in world.plan.things if thing.name.endswith(" key") and has_seen(world, thing.name)]
 
 
 def _spent_key(now: AdventureHouse) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 
-from rlvr.envs.worlds.world import DIRECTIONS, Door, Plan, Thing, World, enter
+from rlvr.envs.worlds.commands import DIRECTIONS
+from rlvr.envs.worlds.world import Door, Plan, Thing, World, enter
 
 STEPS = {"north": (0, 1), "east": (1, 0), "south": (0, -1), "west": (-1, 0)}
 Exits = dict[str, dict[str, str]]
@@ -18,9 +19,9 @@ def grow(rng: random.Random, regions: Sequence[Sequence[str]], loops: float = 0.
         regions: names of rooms, region by region.
         loops: the chance that two neighbours of a region that are not joined are joined too.
     """
-    while (found := _try_to_grow(rng, regions, loops)) is None:
+    while (grown := _try_to_grow(rng, regions, loops)) is None:
         pass  # rare: a region was walled in by others
-    return found
+    return grown
 
 
 def _try_to_grow(rng: random.Random, regions: Sequence[Sequence[str]], loops: float) -> tuple[Exits, list[Door]] | None:
@@ -54,10 +55,10 @@ def _free_spot(
     at: dict[tuple[int, int], str],
 ) -> tuple[str, tuple[int, int], str] | None:
     for _ in range(8):  # mostly the first does
-        found = _beside(rng.choice(rooms), rng.choice(DIRECTIONS), spots)
-        if found[1] not in at:
-            return found
-    free = [found for room in rooms for way in DIRECTIONS if (found := _beside(room, way, spots))[1] not in at]
+        spot = _beside(rng.choice(rooms), rng.choice(DIRECTIONS), spots)
+        if spot[1] not in at:
+            return spot
+    free = [spot for room in rooms for way in DIRECTIONS if (spot := _beside(room, way, spots))[1] not in at]
     return rng.choice(free) if free else None
 
 

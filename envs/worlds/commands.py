@@ -9,6 +9,7 @@ one, as "key" is of "brass key".
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from rlvr.envs.rewards.extraction import MAX_COMPLETION_CHARS, extract_visible, visible_text
@@ -18,16 +19,12 @@ LONGEST = 120  # characters of a command
 BOX_ONLY = ("boxed",)
 ARTICLES = frozenset({"a", "an", "the", "my", "your"})
 LEADS = ("my ", "the ", "i ", "we ", "next ", "so ", "then ")
-WAYS = {
-    "north": "north",
-    "n": "north",
-    "east": "east",
-    "e": "east",
-    "south": "south",
-    "s": "south",
-    "west": "west",
-    "w": "west",
-}
+DIRECTIONS = ("north", "east", "south", "west")
+WAYS = {name: way for way in DIRECTIONS for name in (way, way[0])}
+
+
+class Impossible(Exception):
+    """A command that cannot be carried out now; its text tells the player what can be."""
 
 
 class Command(NamedTuple):
@@ -59,6 +56,24 @@ class Form(NamedTuple):
         return self.starts.partition("|")[0]
 
 
+# Forms that most worlds have; a `Grammar` takes them by their verbs.
+STANDARD = {
+    form.verb: form
+    for form in (
+        Form("go DIRECTION", "go|go to|walk|walk to|move|run|head"),
+        Form("look", "look|look around|l"),
+        Form("inventory", "inventory|check inventory|inv|i"),
+        Form("examine OBJECT", "examine|look at|inspect|study|read|x"),
+        Form("take OBJECT", "take|pick up|get|grab|collect"),
+        Form("drop OBJECT", "drop|put down|discard|leave"),
+        Form("put OBJECT in PLACE", "put|place|insert|stow|lay", "in|into|inside|on|onto"),
+        Form("open OBJECT", "open"),
+        Form("close OBJECT", "close|shut"),
+        Form("unlock OBJECT with KEY", "unlock", "with|using", needed=False),
+    )
+}
+
+
 def read_command(action: str) -> str | None:
     """The text of the command in a reply, in small letters and single blanks; None when there is none.
 
@@ -79,18 +94,23 @@ def read_command(action: str) -> str | None:
 
 
 class Grammar:
-    """The forms of one game. Several phrases may begin alike: the longest that fits is taken."""
+    """The forms of one game. Several phrases may begin alike: the longest that fits is taken.
 
-    def __init__(self, *forms: Form) -> None:
-        self.forms = forms
-        self._verbs = frozenset(form.verb for form in forms)
+    Args:
+        forms: forms, and verbs of `STANDARD` ones with blanks between: ``Grammar("go look", Form("ring", "ring"))``.
+    """
+
+    def __init__(self, *forms: Form | str) -> None:
+        listed = ((form,) if isinstance(form, Form) else map(STANDARD.__getitem__, form.split()) for form in forms)
+        self.forms: tuple[Form, ...] = tuple(chain.from_iterable(listed))
+        self._verbs = frozenset(form.verb for form in self.forms)
         self._starts: dict[str, list[tuple[list[str], Form]]] = {}
-        for form in forms:
+        for form in self.forms:
             for phrase in form.starts.split("|"):
                 words = phrase.split()
                 self._starts.setdefault(words[0], []).append((words, form))
-        for found in self._starts.values():
-            found.sort(key=lambda start: -len(start[0]))
+        for starts in self._starts.values():
+            starts.sort(key=lambda start: -len(start[0]))
 
     @property
     def shapes(self) -> str:
@@ -103,8 +123,9 @@ class Grammar:
         command = "" if text is None else self.parse(text)
         if isinstance(command, str) or (text or "").startswith(LEADS):
             for plainer in plainer_moves(action, self._starts.keys() | (VERBS - CHOOSING)):
-                if not isinstance(found := self.parse(plainer), str):
-                    text, command = plainer, found  # the plainest that is a command: "my move is" begins as "move" does
+                # The plainest that is a command: "my move is" begins as "move" does.
+                if not isinstance(parsed := self.parse(plainer), str):
+                    text, command = plainer, parsed
         return text or "", command
 
     def parse(self, text: str) -> Command | str:
@@ -133,30 +154,30 @@ def _nouns(form: Form, rest: list[str]) -> Command | str:
 
 def matches(noun: str, names: Iterable[str]) -> list[str]:
     """The names that a noun may mean: the one it is, else those that end in its words."""
-    words = noun.split()
-    found = []
+    words, candidates = noun.split(), []
     for name in names:
-        plain = name.lower()
-        if plain == noun:
+        if name.lower() == noun:
             return [name]
-        if plain.split()[-len(words) :] == words:
-            found.append(name)
-    return found
+        if name.lower().split()[-len(words) :] == words:
+            candidates.append(name)
+    return candidates
 
 
-def choose(noun: str, names: Sequence[str], missing: str) -> tuple[str, str]:
-    """The one name that a noun means, and ""; or "" and what to tell the player, beginning with ``missing``."""
-    found = matches(noun, names)
-    if len(found) == 1:
-        return found[0], ""
-    if found:
-        return "", f"Which do you mean: {listing(found, 'or')}?"
-    return "", f"{missing} {listing(names)}." if names else f"{missing} nothing."
+def choose(noun: str, names: Sequence[str], missing: str) -> str:
+    """The one name that a noun means.
+
+    Raises:
+        Impossible: it means several or none; the text for none begins with ``missing`` and lists the names.
+    """
+    candidates = matches(noun, names)
+    if len(candidates) > 1:
+        raise Impossible(f"Which do you mean: {listing(candidates, 'or')}?")
+    if not candidates:
+        raise Impossible(f"{missing} {listing(names)}.")
+    return candidates[0]
 
 
 def listing(names: Iterable[str], word: str = "and") -> str:
     """ "a, b and c"; "nothing" for none."""
-    found = list(names)
-    if len(found) < 2:
-        return found[0] if found else "nothing"
-    return f"{', '.join(found[:-1])} {word} {found[-1]}"
+    *others, last = list(names) or ["nothing"]
+    return f"{', '.join(others)} {word} {last}" if others else last

@@ -13,24 +13,9 @@ from typing import NamedTuple
 
 from rlvr.envs.worlds.building import grow, world_of
 from rlvr.envs.worlds.commands import Command, Form, Grammar, choose, listing
-from rlvr.envs.worlds.explorer import fetch, go_to, known, search
+from rlvr.envs.worlds.explorer import do_at, fetch
 from rlvr.envs.worlds.game import CommandOutcome, WorldGame
-from rlvr.envs.worlds.world import (
-    ACTIONS,
-    DROP,
-    EXAMINE,
-    GO,
-    GONE,
-    INVENTORY,
-    LOOK,
-    OPEN,
-    TAKE,
-    YOU,
-    Thing,
-    World,
-    perform,
-    possible,
-)
+from rlvr.envs.worlds.world import ACTIONS, GONE, YOU, Thing, World, perform, possible
 
 ROOMS = tuple("pantry cellar garden greenhouse larder courtyard hall orchard scullery conservatory attic barn".split())
 BOXES = tuple("cupboard drawer crate barrel hamper cabinet basket".split())
@@ -41,16 +26,7 @@ FOODS = tuple(
 TOOLS = {"peel": "peeler", "slice": "knife", "dice": "cleaver", "grate": "grater", "mash": "masher"}
 HEATS = {"boil": "stove", "roast": "oven", "grill": "grill"}
 NEEDS = TOOLS | HEATS
-DONE = {
-    "peel": "peeled",
-    "slice": "sliced",
-    "dice": "diced",
-    "grate": "grated",
-    "mash": "mashed",
-    "boil": "boiled",
-    "roast": "roasted",
-    "grill": "grilled",
-}
+DONE = {verb: f"{verb.removesuffix('e')}ed" for verb in NEEDS}
 DISHES = tuple("stew salad gratin soup pie casserole curry chutney".split())
 
 
@@ -94,20 +70,19 @@ class Cooking(WorldGame[Meal]):
     Levels 1 to 5: 1 to 5 ingredients with up to 2, 2, 2, 3 and 3 preparations each, in 2, 3, 4, 6 and 8 rooms.
 
     From level 3 on the order of the bowl is told in pairs; from level 4 on the cookbook may lie anywhere.
+
+    Observation: the goal and which tool does what; the recipe itself stands in the cookbook, to be examined.
+    Reward: 1 for serving exactly the dish of the recipe, else 0.
+    Episode end: ``serve``, right or wrong, or 30 to 210 turns are used up.
     """
 
     grammar = Grammar(
-        GO,
-        LOOK,
-        EXAMINE,
-        TAKE,
-        DROP,
-        OPEN,
+        "go look examine take drop open",
         *(Form(f"{verb} OBJECT with TOOL", verb, "with|using") for verb in TOOLS),
         *(Form(f"{verb} OBJECT with TOOL", verb, "with|using|on|in") for verb in HEATS),
         Form("add OBJECT to bowl", "add|put|place", "to|in|into", needed=False),
         Form("serve", "serve|serve dish|serve meal"),
-        INVENTORY,
+        "inventory",
     )
     limits = (30, 45, 80, 140, 210)
 
@@ -142,11 +117,9 @@ class Cooking(WorldGame[Meal]):
             f"Goal: cook the {now.dish} by its recipe and serve it. The recipe is in the cookbook: examine it.\n"
             "Rules: prepare each ingredient exactly as the recipe says, in that order and with the right tool: "
             f"{tools}. Carry the ingredient and the tool; the stove, the oven and the grill stay in the kitchen. "
-            "There is "
-            "one of each food, and what was done to it cannot be undone. In the kitchen, add the ingredients to the "
-            "bowl in "
-            "the order of the recipe, then serve. You serve once: if anything is missing, too much or out of order, "
-            "the game is lost. Things may lie in closed boxes. You can carry 3 things."
+            "There is one of each food, and what was done to it cannot be undone. In the kitchen, add the ingredients "
+            "to the bowl in the order of the recipe, then serve. You serve once: if anything is missing, too much or "
+            "out of order, the game is lost. Things may lie in closed boxes. You can carry 3 things."
         )
 
     def view(self, now: Meal) -> str:
@@ -164,25 +137,22 @@ class Cooking(WorldGame[Meal]):
         return CommandOutcome(now._replace(world=world), message)
 
     def options(self, now: Meal) -> list[str]:
-        """World commands, preparations of carried foods with tools in reach, ``serve`` once the bowl holds
-        something.
-        """
+        """World commands, preparations of carried foods with tools in reach, ``serve`` with anything in the bowl."""
         world = now.world
         reach = world.in_reach()
         foods = [name for name in world.inside(YOU) if name in FOODS]
-        found = possible(world, ACTIONS.keys() - {"put", "close", "unlock"})
-        found += [f"{verb} {food} with {tool}" for verb, tool in NEEDS.items() if tool in reach for food in foods]
-        return found + [f"add {food} to bowl" for food in foods if "bowl" in reach] + (["serve"] if now.bowl else [])
+        commands = possible(world, ACTIONS.keys() - {"put", "close", "unlock"})
+        commands += [f"{verb} {food} with {tool}" for verb, tool in NEEDS.items() if tool in reach for food in foods]
+        commands += [f"add {food} to bowl" for food in foods if "bowl" in reach]
+        return commands + (["serve"] if now.bowl else [])
 
     def plan(self, now: Meal) -> str:
-        """Reads the cookbook, then prepares and adds one ingredient after the other; searches for what it has not
-        seen.
-        """
+        """Reads the cookbook, then prepares and adds one ingredient after the other; searches for what is unseen."""
         world = now.world
         if "cookbook" not in world.examined:
-            return _at(world, "cookbook", "examine cookbook")
+            return do_at(world, "cookbook", "examine cookbook")
         if len(now.bowl) == len(now.recipe):
-            return _at(world, "bowl", "serve")
+            return do_at(world, "bowl", "serve")
         food, steps = now.recipe[len(now.bowl)]
         done = sum(name == food for name, _ in now.done)
         verb = steps[done] if done < len(steps) else ""
@@ -190,36 +160,25 @@ class Cooking(WorldGame[Meal]):
         spare = next((name for name in world.inside(YOU) if name not in (food, tool)), "")
         for name in filter(None, (food, tool)):
             if not world.has(name):
-                return fetch(world, name, full=spare) or search(world) or "look"
+                return fetch(world, name, full=spare)
         if verb in HEATS:
-            return _at(world, HEATS[verb], f"{verb} {food} with {HEATS[verb]}")
-        return f"{verb} {food} with {tool}" if verb else _at(world, "bowl", f"add {food} to bowl")
+            return do_at(world, HEATS[verb], f"{verb} {food} with {HEATS[verb]}")
+        return f"{verb} {food} with {tool}" if verb else do_at(world, "bowl", f"add {food} to bowl")
 
 
-def _at(world: World, name: str, command: str) -> str:
-    if not known(world, name):
-        return search(world) or "look"
-    room = world.room_of(name)
-    return command if room == world.here else go_to(world, room) or "look"
-
-
-def _preparations(rng: random.Random, most: int) -> tuple[str, ...]:
-    """One to ``most`` of them: peeled first if at all, then cut, then cooked."""
+def _preparations(rng: random.Random, max_steps: int) -> tuple[str, ...]:
+    """``max_steps`` preparations or one less: peeled first if at all, then cut, then cooked."""
     kinds = (["peel"], ["slice", "dice", "grate", "mash"], list(HEATS))
-    count = rng.randint(max(1, most - 1), most)
+    count = rng.randint(max(1, max_steps - 1), max_steps)
     return tuple(rng.choice(kinds[i]) for i in sorted(rng.sample(range(3), count)))
 
 
 def _prepare(now: Meal, command: Command) -> CommandOutcome:
     world, verb = now.world, command.verb
     foods = [name for name in world.inside(YOU) if name in FOODS]
-    food, problem = choose(command.first, foods, f"You do not carry that. You can {verb}:")
-    if problem:
-        return CommandOutcome(now, problem)
+    food = choose(command.first, foods, f"You do not carry that. You can {verb}:")
     tools = [name for name in world.in_reach() if name in NEEDS.values()]
-    tool, problem = choose(command.second, tools, f"You need the {NEEDS[verb]} for that. Here are the tools:")
-    if problem:
-        return CommandOutcome(now, problem)
+    tool = choose(command.second, tools, f"You need the {NEEDS[verb]} for that. Here are the tools:")
     if tool != NEEDS[verb]:
         return CommandOutcome(now, f"You cannot {verb} with the {tool}; you need the {NEEDS[verb]}.")
     if verb in TOOLS and not world.has(tool):
@@ -235,9 +194,7 @@ def _add(now: Meal, command: Command) -> CommandOutcome:
     if command.second not in ("", "bowl"):
         return CommandOutcome(now, "You can add ingredients to the bowl only.")
     foods = [name for name in world.inside(YOU) if name in FOODS]
-    food, problem = choose(command.first, foods, "You do not carry that. You can add:")
-    if problem:
-        return CommandOutcome(now, problem)
+    food = choose(command.first, foods, "You do not carry that. You can add:")
     bowl = (*now.bowl, food)
     return CommandOutcome(now._replace(world=world.moved(food, GONE), bowl=bowl), f"In the bowl: {listing(bowl)}.")
 
@@ -245,7 +202,7 @@ def _add(now: Meal, command: Command) -> CommandOutcome:
 def _serve(now: Meal) -> CommandOutcome:
     if now.world.here != "kitchen" or not now.bowl:
         return CommandOutcome(now, "You can serve in the kitchen, when something is in the bowl.")
-    made = tuple((food, tuple(verb for name, verb in now.done if name == food)) for food in now.bowl)
-    if made == now.recipe:
+    meal = tuple((food, tuple(verb for name, verb in now.done if name == food)) for food in now.bowl)
+    if meal == now.recipe:
         return CommandOutcome(now, f"You serve the {now.dish}, just as the recipe says.", True)
     return CommandOutcome(now, f"You serve it, but it is not the {now.dish} of the recipe.", False)

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from rlvr.envs.tasks.wording import counted
 from rlvr.envs.worlds.building import grow, world_of
 from rlvr.envs.worlds.commands import Command, Form, Grammar, choose, listing
-from rlvr.envs.worlds.explorer import go_to, known, search
+from rlvr.envs.worlds.explorer import do_at, go_to, has_seen, search
 from rlvr.envs.worlds.game import CommandOutcome, WorldGame
-from rlvr.envs.worlds.world import EXAMINE, GO, LOOK, Thing, World, perform, possible
+from rlvr.envs.worlds.world import Thing, World, perform, possible
 
 PLACES = tuple(
     "forest quarry meadow gorge marsh desert mine valley orchard pasture cave village thicket grove canyon "
@@ -58,7 +58,7 @@ LEVELS = (
     CraftingLevel(6, 6, 2, 5, 4, 2),
     CraftingLevel(8, 7, 3, 6, 5, 3),
 )
-MOST = (8, 14, 22, 30, 40)  # materials that the goal and its tools may need, by level
+MAX_MATERIALS = (8, 14, 22, 30, 40)  # materials that the goal and its tools may need, by level
 
 
 class Recipe(NamedTuple):
@@ -84,9 +84,9 @@ class Yard(NamedTuple):
     tools: tuple[tuple[str, str], ...]
     bag: tuple[tuple[str, int], ...] = ()
 
-    def recipe(self, name: str) -> Recipe | None:
-        """The recipe of an object, or None."""
-        return next((recipe for recipe in self.recipes if recipe.name == name), None)
+    def recipe(self, name: str) -> Recipe:
+        """The recipe of an object."""
+        return next(recipe for recipe in self.recipes if recipe.name == name)
 
 
 class Crafting(WorldGame[Yard]):
@@ -95,20 +95,23 @@ class Crafting(WorldGame[Yard]):
     Levels 1 to 5: the goal stands on 2 to 6 other recipes, 0 to 3 tools and 0 to 3 stations, in 3 to 8 places.
 
     It needs at most 8, 14, 22, 30 and 40 materials, those of its tools included.
+
+    Observation: the goal and all recipes; then what is at the place and in the bag.
+    Reward: 1 when the goal is crafted, else 0.
+    Episode end: the goal is crafted, or 30 to 200 turns are used up; nothing else loses.
     """
 
     grammar = Grammar(
-        GO,
-        LOOK,
+        "go look",
         Form("gather MATERIAL", "gather|collect|take|chop|mine|dig|cut|pick|harvest|get"),
         Form("craft OBJECT", "craft|make|build|create"),
         Form("bag", "bag|inventory|check bag|i"),
-        EXAMINE,
+        "examine",
     )
     limits = (30, 60, 110, 150, 200)
 
     def begin(self, rng: random.Random, level: int) -> Yard:
-        """Draws recipes until the goal and its tools need at most ``MOST`` materials; some recipes lead nowhere."""
+        """Draws recipes until the goal and its tools need ``MAX_MATERIALS`` at most; some recipes lead nowhere."""
         shape = LEVELS[level - 1]
         places = rng.sample(PLACES, shape.places)
         exits, _ = grow(rng, [places], loops=0.2)
@@ -118,7 +121,7 @@ class Crafting(WorldGame[Yard]):
         # Some materials can be had by hand, and each tool opens up the next one.
         needed = tuple(zip(materials[len(materials) - len(tools) :], tools, strict=True))
         recipes, goal = _recipes(rng, shape, materials, tools, stations)
-        while _materials(recipes, goal, needed) > MOST[level - 1]:
+        while _materials(recipes, goal, needed) > MAX_MATERIALS[level - 1]:
             recipes, goal = _recipes(rng, shape, materials, tools, stations)
         by_hand = {name: f"The {name} can be gathered by hand." for name in materials}
         by_tool = {name: f"The {name} can be gathered with the {tool}." for name, tool in needed}
@@ -141,7 +144,7 @@ class Crafting(WorldGame[Yard]):
 
     def view(self, now: Yard) -> str:
         """What is at the place, the ways from it, and the bag."""
-        return _view(now)
+        return f"{now.world.scene()}\n{_bag(now)}"
 
     def act(self, now: Yard, command: Command) -> CommandOutcome:
         """Won when the goal is crafted; gathering gives one piece, and crafting uses up the parts, never the tools."""
@@ -151,22 +154,17 @@ class Crafting(WorldGame[Yard]):
             return _craft(now, command)
         if command.verb == "bag":
             return CommandOutcome(now, _bag(now))
-        if command.verb == "look":
-            return CommandOutcome(now, _view(now))
         world, message = perform(now.world, command)
-        moved = world.here != now.world.here
         now = now._replace(world=world)
-        return CommandOutcome(now, _view(now) if moved else message)
+        return CommandOutcome(now, self.view(now) if command.verb in ("go", "look") else message)
 
     def options(self, now: Yard) -> list[str]:
         """Ways, things to examine, materials here, whatever their tool, and recipes whose parts are in the bag."""
-        found = possible(now.world, ("go", "look", "examine"))
-        return found + [f"gather {name}" for name in _here(now)] + [f"craft {name}" for name in _ready(now)]
+        commands = possible(now.world, ("go", "look", "examine"))
+        return commands + [f"gather {name}" for name in _here(now)] + [f"craft {name}" for name in _ready(now)]
 
     def plan(self, now: Yard) -> str:
-        """Works back from the goal: missing tools first, then materials, the known ones nearest, then crafting in
-        order.
-        """
+        """Works back from the goal: missing tools first, then materials, then crafting in order."""
         return _towards(now, now.goal)
 
 
@@ -180,16 +178,16 @@ def _recipes(
     for number, tool in enumerate(tools):
         parts = rng.sample(materials[: free + number], 2)
         recipes.append(Recipe(tool, tuple((part, rng.randint(1, 2)) for part in parts), ""))
-    made: list[str] = []
+    products: list[str] = []
     for name in names[: shape.products + 1]:
-        parts = [*made[-2 if rng.random() < 0.3 else -1 :], *rng.sample(materials, 1 if made else 2)]
-        counts = [1 if part in made else rng.randint(1, 2) for part in parts]
+        parts = [*products[-2 if rng.random() < 0.3 else -1 :], *rng.sample(materials, 1 if products else 2)]
+        counts = [1 if part in products else rng.randint(1, 2) for part in parts]
         station = rng.choice(["", *stations])
         recipes.append(Recipe(name, tuple(zip(parts, counts, strict=True)), station))
-        made.append(name)
-    goal = made[-1]
+        products.append(name)
+    goal = products[-1]
     for name in names[shape.products + 1 :]:
-        parts = rng.sample([*materials, *made], 2)
+        parts = rng.sample([*materials, *products], 2)
         recipes.append(Recipe(name, tuple((part, rng.randint(1, 2)) for part in parts), rng.choice(["", *stations])))
     return tuple(recipes), goal
 
@@ -233,15 +231,12 @@ def _towards(now: Yard, target: str) -> str:
         if world.place(name) == world.here:
             return f"gather {name}"
     for name in sorted(materials):
-        if known(world, name):
-            return go_to(world, world.place(name)) or "look"
+        if has_seen(world, name):
+            return go_to(world, world.place(name))
     if materials:
-        return search(world) or "look"
-    recipe = now.recipe(crafts[0])
-    station = recipe.station if recipe else ""
-    if not station or world.place(station) == world.here:
-        return f"craft {crafts[0]}"
-    return (go_to(world, world.place(station)) if known(world, station) else search(world)) or "look"
+        return search(world)
+    station = now.recipe(crafts[0]).station
+    return do_at(world, station, f"craft {crafts[0]}") if station else f"craft {crafts[0]}"
 
 
 def _several(name: str) -> str:
@@ -283,10 +278,6 @@ def _bag(now: Yard) -> str:
     return f"In the bag: {listing(_amount(count, name) for name, count in now.bag)}."
 
 
-def _view(now: Yard) -> str:
-    return f"{now.world.view().rpartition(chr(10))[0]}\n{_bag(now)}"
-
-
 def _with(now: Yard, name: str, count: int) -> Yard:
     bag = Counter(dict(now.bag))
     bag[name] += count
@@ -294,11 +285,8 @@ def _with(now: Yard, name: str, count: int) -> Yard:
 
 
 def _gather(now: Yard, command: Command) -> CommandOutcome:
-    name, problem = choose(
-        _singular(command.first, _here(now)), _here(now), "You cannot gather that here. Here can be gathered:"
-    )
-    if problem:
-        return CommandOutcome(now, problem)
+    here = _here(now)
+    name = choose(_singular(command.first, here), here, "You cannot gather that here. Here can be gathered:")
     tool = dict(now.tools).get(name)
     if tool and tool not in dict(now.bag):
         return CommandOutcome(now, f"You need the {tool} to gather {name}.")
@@ -308,10 +296,8 @@ def _gather(now: Yard, command: Command) -> CommandOutcome:
 
 def _craft(now: Yard, command: Command) -> CommandOutcome:
     names = [recipe.name for recipe in now.recipes]
-    name, problem = choose(_singular(command.first, names), names, "There is no recipe for that. Recipes:")
+    name = choose(_singular(command.first, names), names, "There is no recipe for that. Recipes:")
     recipe = now.recipe(name)
-    if problem or recipe is None:
-        return CommandOutcome(now, problem)
     if name not in _ready(now):
         return CommandOutcome(now, f"To craft that you need {_parts(recipe)}{_at_station(recipe)}. {_bag(now)}")
     for part, count in recipe.parts:

@@ -11,11 +11,11 @@ import random
 from typing import NamedTuple
 
 from rlvr.envs.worlds.building import grow, world_of
-from rlvr.envs.worlds.commands import Command, Form, Grammar, choose, listing
-from rlvr.envs.worlds.explorer import go_to, known, search
+from rlvr.envs.worlds.commands import Command, Form, Grammar, Impossible, choose, listing, matches
+from rlvr.envs.worlds.explorer import go_to, has_seen, search
 from rlvr.envs.worlds.game import CommandOutcome, WorldGame
-from rlvr.envs.worlds.names import PEOPLE, ROOMS, TREASURES
-from rlvr.envs.worlds.world import EXAMINE, GO, LOOK, Thing, World, perform, possible
+from rlvr.envs.worlds.word_lists import PEOPLE, ROOMS, TREASURES
+from rlvr.envs.worlds.world import Thing, World, perform, possible
 
 TOOLS = tuple("crowbar chisel hammer screwdriver saw hook pliers wedge drill file poker spanner".split())
 METALS = tuple("iron brass copper steel bronze tin".split())
@@ -62,12 +62,14 @@ class Detective(WorldGame[CrimeCase]):
     """Find out who took what with which tool.
 
     Levels 1 to 5: 3, 4, 5, 6 and 8 suspects, 3 to 6 tools, 4 to 10 rooms; from level 3 on the hour is unknown.
+
+    Observation: the suspects and what the thief lies about; then rooms, marks, tools and what people say.
+    Reward: 1 for accusing the thief with the right tool, else 0.
+    Episode end: the one accusation, or 25 to 80 turns are used up.
     """
 
     grammar = Grammar(
-        GO,
-        LOOK,
-        EXAMINE,
+        "go look examine",
         Form("ask NAME about HOUR", "ask|question|interview|talk to", "about", needed=False),
         Form("accuse NAME with TOOL", "accuse|arrest", "with|using"),
     )
@@ -110,7 +112,7 @@ class Detective(WorldGame[CrimeCase]):
 
     def view(self, now: CrimeCase) -> str:
         """The room, the people and things in it and its exits."""
-        return _view(now.world)
+        return now.world.scene()
 
     def act(self, now: CrimeCase, command: Command) -> CommandOutcome:
         """Asking and examining take a turn; the one accusation ends the case, right only if person and tool are."""
@@ -118,19 +120,16 @@ class Detective(WorldGame[CrimeCase]):
             return _ask(now, command)
         if command.verb == "accuse":
             return _accuse(now, command)
-        if command.verb == "look":
-            return CommandOutcome(now, _view(now.world))
         world, message = perform(now.world, command)
-        moved = world.here != now.world.here
-        return CommandOutcome(now._replace(world=world), _view(world) if moved else message)
+        return CommandOutcome(now._replace(world=world), world.scene() if command.verb in ("go", "look") else message)
 
     def options(self, now: CrimeCase) -> list[str]:
         """Moves, questions to those present, and, rarely, an accusation of a fixed suspect with a fixed tool."""
-        found = possible(now.world, ("go", "look", "examine"))
+        commands = possible(now.world, ("go", "look", "examine"))
         here = [name for name in now.people if name in now.world.inside(now.world.here)]
         asked = [f"ask {name} about {hour}" for name in here for hour in HOURS[: len(now.claims)]]
         # Rarely an accusation: it ends the case.
-        return 2 * (found + asked) + [f"accuse {now.people[0]} with {now.tools[-1][0]}"]
+        return 2 * (commands + asked) + [f"accuse {now.people[0]} with {now.tools[-1][0]}"]
 
     def plan(self, now: CrimeCase) -> str:
         """Examines the case and the tools, asks everybody about the hour, then accuses the only possible liar."""
@@ -146,11 +145,11 @@ class Detective(WorldGame[CrimeCase]):
                 return f"examine {name}"
             if name in unasked and hour is not None:
                 return f"ask {name} about {HOURS[hour]}"
-        missing = [name for name in (*wanted, *(unasked if hour is not None else ())) if known(world, name)]
+        missing = [name for name in (*wanted, *(unasked if hour is not None else ())) if has_seen(world, name)]
         if missing:
-            return go_to(world, world.place(missing[0])) or "look"
+            return go_to(world, world.place(missing[0]))
         if wanted or unasked:
-            return search(world) or "look"
+            return search(world)
         tool = next(name for name, kind in now.tools if kind == now.marks)
         return f"accuse {liars(now.people, now.claims[now.hour], now.scene)[0]} with {tool}"
 
@@ -187,19 +186,14 @@ def _claims(rng: random.Random, people: tuple[str, ...], rooms: list[str], thief
             return tuple(claims)
 
 
-def _view(world: World) -> str:
-    return world.view().rpartition("\n")[0]
-
-
 def _ask(now: CrimeCase, command: Command) -> CommandOutcome:
     here = [name for name in now.people if name in now.world.inside(now.world.here)]
-    name, problem = choose(command.first, here, "That person is not here. You can ask:")
-    if problem:
-        return CommandOutcome(now, problem)
+    name = choose(command.first, here, "That person is not here. You can ask:")
     hours = HOURS[: len(now.claims)]
-    hour, problem = choose(command.second or (hours[0] if len(hours) == 1 else ""), hours, "You can ask about")
-    if problem:
-        return CommandOutcome(now, f"You can ask {name} about {listing(hours, 'or')}.")
+    meant = matches(command.second, hours) if command.second else hours[:1]
+    if len(meant) != 1 or (not command.second and len(hours) > 1):
+        raise Impossible(f"You can ask {name} about {listing(hours, 'or')}.")
+    (hour,) = meant
     number = hours.index(hour)
     claim = now.claims[number][now.people.index(name)]
     company = f"with {listing(claim.others)} and nobody else" if claim.others else "alone"
@@ -208,13 +202,9 @@ def _ask(now: CrimeCase, command: Command) -> CommandOutcome:
 
 
 def _accuse(now: CrimeCase, command: Command) -> CommandOutcome:
-    name, problem = choose(command.first, now.people, "There is no such suspect. The suspects are:")
-    if problem:
-        return CommandOutcome(now, problem)
+    name = choose(command.first, now.people, "There is no such suspect. The suspects are:")
     tools = [tool for tool, _ in now.tools if tool in now.world.examined]
-    tool, problem = choose(command.second, tools, "You have not looked at such a tool. Those you know:")
-    if problem:
-        return CommandOutcome(now, problem)
+    tool = choose(command.second, tools, "You have not looked at such a tool. Those you know:")
     if name == liars(now.people, now.claims[now.hour], now.scene)[0] and dict(now.tools)[tool] == now.marks:
         return CommandOutcome(now, f"You accuse {name} with the {tool}. {name} confesses.", True)
     return CommandOutcome(now, f"You accuse {name} with the {tool}. It is not proven, and the thief escapes.", False)

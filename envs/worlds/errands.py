@@ -7,13 +7,13 @@ plan exists: the windows were laid around one.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from rlvr.envs.tasks.wording import counted
-from rlvr.envs.worlds.commands import Command, Form, Grammar, choose, listing
+from rlvr.envs.worlds.commands import Command, Form, Grammar, Impossible, choose, listing
 from rlvr.envs.worlds.game import CommandOutcome, WorldGame
-from rlvr.envs.worlds.names import COLOURS, SHOPS
+from rlvr.envs.worlds.word_lists import COLOURS, SHOPS
 
 MORNING = 9 * 60
 CAPACITY = 2
@@ -54,6 +54,10 @@ class Errands(WorldGame[Day]):
     """Deliver parcels within their hours.
 
     Levels 1 to 5: 2, 3, 4, 5 and 6 parcels in towns of 5 to 11 places; windows of at most 60 to 30 minutes.
+
+    Observation: all parcels with their hours and all streets; then the clock, the place and the parcels.
+    Reward: 1 when every parcel is delivered within its hours, else 0.
+    Episode end: all is delivered, a parcel is late, or 30 to 100 turns are used up.
     """
 
     grammar = Grammar(
@@ -107,7 +111,10 @@ class Errands(WorldGame[Day]):
 
     def act(self, now: Day, command: Command) -> CommandOutcome:
         """Lost as soon as any parcel is late; picking up and delivering take no time, streets and waiting do."""
-        now, message = ACTIONS[command.verb](now, command.first)
+        try:
+            now, message = ACTIONS[command.verb](now, command.first)
+        except Impossible as refusal:
+            message = str(refusal)
         for parcel, status in zip(now.town.parcels, now.status, strict=True):
             if status != DELIVERED and now.minute > parcel.closes:
                 return CommandOutcome(
@@ -120,22 +127,22 @@ class Errands(WorldGame[Day]):
     def options(self, now: Day) -> list[str]:
         """Streets from here, parcels to pick up or deliver (also too early), five minutes of waiting, ``status``."""
         town = now.town
-        found = [f"go to {town.places[index]}" for index, _ in town.streets[now.here]]
-        found += [f"pick up {name}" for name in _here(now)] + [f"deliver {name}" for name in _carried(now)]
-        return [*found, "wait 5 minutes", "status"]
+        commands = [f"go to {town.places[index]}" for index, _ in town.streets[now.here]]
+        commands += [f"pick up {name}" for name in _here(now)] + [f"deliver {name}" for name in _carried(now)]
+        return [*commands, "wait 5 minutes", "status"]
 
     def plan(self, now: Day) -> str:
         """Searches all orders by earliest arrival (exact) and takes the first step of a plan that keeps the windows."""
-        found = _first_event(now)
-        if found is None:
+        number = _first_event(now)
+        if number is None:
             return "status"
-        parcel = now.town.parcels[found]
-        index = parcel.target if now.status[found] == CARRIED else parcel.source
+        parcel = now.town.parcels[number]
+        index = parcel.target if now.status[number] == CARRIED else parcel.source
         if index != now.here:
             rest = now.town.distances
             step = min(now.town.streets[now.here], key=lambda street: street[1] + rest[street[0]][index])
             return f"go to {now.town.places[step[0]]}"
-        if now.status[found] == WAITING:
+        if now.status[number] == WAITING:
             return f"pick up {parcel.name}"
         early = parcel.opens - now.minute
         return f"wait {early} minutes" if early > 0 else f"deliver {parcel.name}"
@@ -145,14 +152,14 @@ def _streets(rng: random.Random, size: int, extra: int) -> tuple[tuple[tuple[int
     """A random tree and some streets more."""
     pairs = {(rng.randrange(number), number) for number in range(1, size)}
     for _ in range(extra):
-        one, other = sorted(rng.sample(range(size), 2))
-        pairs.add((one, other))
-    found: list[list[tuple[int, int]]] = [[] for _ in range(size)]
-    for one, other in sorted(pairs):
+        first, second = sorted(rng.sample(range(size), 2))
+        pairs.add((first, second))
+    streets: list[list[tuple[int, int]]] = [[] for _ in range(size)]
+    for first, second in sorted(pairs):
         minutes = rng.randint(3, 15)
-        found[one].append((other, minutes))
-        found[other].append((one, minutes))
-    return tuple(map(tuple, found))
+        streets[first].append((second, minutes))
+        streets[second].append((first, minutes))
+    return tuple(map(tuple, streets))
 
 
 def _distances(streets: tuple[tuple[tuple[int, int], ...], ...]) -> tuple[tuple[int, ...], ...]:
@@ -251,26 +258,20 @@ def _status(now: Day) -> str:
 def _go(now: Day, noun: str) -> tuple[Day, str]:
     streets = now.town.streets[now.here]
     names = [now.town.places[position] for position, _ in streets]
-    name, problem = choose(noun, names, "There is no street to there. You can go to")
-    if problem:
-        return now, problem
+    name = choose(noun, names, "There is no street to there. You can go to")
     position, minutes = streets[names.index(name)]
     return now._replace(here=position, minute=now.minute + minutes), f"You walk to the {name}."
 
 
 def _pick_up(now: Day, noun: str) -> tuple[Day, str]:
-    name, problem = choose(noun, _here(now), "That cannot be picked up here. Here can be picked up:")
-    if problem:
-        return now, problem
+    name = choose(noun, _here(now), "That cannot be picked up here. Here can be picked up:")
     if len(_carried(now)) == CAPACITY:
         return now, f"You carry {CAPACITY} parcels already."
     return _step(now, name), f"You pick up the {name}."
 
 
 def _deliver(now: Day, noun: str) -> tuple[Day, str]:
-    name, problem = choose(noun, _carried(now), "You do not carry that. You carry")
-    if problem:
-        return now, problem
+    name = choose(noun, _carried(now), "You do not carry that. You carry")
     parcel = next(parcel for parcel in now.town.parcels if parcel.name == name)
     if parcel.target != now.here:
         return now, f"The {name} goes to the {now.town.places[parcel.target]}."
@@ -291,8 +292,10 @@ def _wait(now: Day, noun: str) -> tuple[Day, str]:
     return now._replace(minute=now.minute + int(number)), f"You wait {counted(int(number), 'minute')}."
 
 
-def _look(now: Day, noun: str) -> tuple[Day, str]:
-    return now, ""
-
-
-ACTIONS = {"go": _go, "pick up": _pick_up, "deliver": _deliver, "wait": _wait, "status": _look}
+ACTIONS: dict[str, Callable[[Day, str], tuple[Day, str]]] = {
+    "go": _go,
+    "pick up": _pick_up,
+    "deliver": _deliver,
+    "wait": _wait,
+    "status": lambda now, noun: (now, ""),
+}

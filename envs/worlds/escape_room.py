@@ -12,20 +12,10 @@ from typing import NamedTuple
 from rlvr.envs.tasks.wording import with_article
 from rlvr.envs.worlds.building import world_of
 from rlvr.envs.worlds.commands import Command, Form, Grammar, choose, matches
-from rlvr.envs.worlds.explorer import go_to, known
+from rlvr.envs.worlds.explorer import go_to, has_seen
 from rlvr.envs.worlds.game import CommandOutcome, WorldGame
-from rlvr.envs.worlds.names import BOXES, COLOURS, ITEMS, ROOMS
-from rlvr.envs.worlds.world import (
-    EXAMINE,
-    GO,
-    LOOK,
-    Door,
-    Thing,
-    World,
-    perform,
-    possible,
-    with_name,
-)
+from rlvr.envs.worlds.word_lists import BOXES, COLOURS, ITEMS, ROOMS
+from rlvr.envs.worlds.world import Door, Thing, World, perform, possible, with_name
 
 # For each level: rooms, things with a number in each, the largest number, the kinds of note.
 LEVELS = (
@@ -57,20 +47,20 @@ class EscapeRoom(WorldGame[PrisonCell]):
     """Work out codes and leave locked rooms.
 
     Levels 1 to 5: 1, 1, 2, 2 and 3 rooms with 4 to 10 numbered things each; a box and a door locked in each room.
+
+    Observation: how codes are formed and the first room; then numbers and notes as they are examined.
+    Reward: 1 in the street, else 0.
+    Episode end: the street is reached, or 20 to 85 turns are used up; a wrong code costs its turn alone.
     """
 
     grammar = Grammar(
-        GO,
-        LOOK,
-        EXAMINE,
+        "go look examine",
         Form("enter CODE on LOCK", "enter|type|dial|key in|set", "on|at|in|into|for"),
     )
     limits = (20, 25, 45, 55, 85)
 
     def begin(self, rng: random.Random, level: int) -> PrisonCell:
-        """Chains rooms to the street; each has a box whose code its sign gives and a door whose code lies in the
-        box.
-        """
+        """Chains rooms to the street; in each a sign tells the code of the box, and a note in it that of the door."""
         count, size, largest, kinds = LEVELS[level - 1]
         rooms = [*rng.sample(ROOMS, count), "street"]
         exits: dict[str, dict[str, str]] = {room: {} for room in rooms}
@@ -108,7 +98,7 @@ class EscapeRoom(WorldGame[PrisonCell]):
 
     def view(self, now: PrisonCell) -> str:
         """The room, its things and exits, without their numbers, which must be examined."""
-        return _view(now.world)
+        return now.world.scene()
 
     def act(self, now: PrisonCell, command: Command) -> CommandOutcome:
         """Won in the street; a wrong code costs a turn and nothing else."""
@@ -116,16 +106,15 @@ class EscapeRoom(WorldGame[PrisonCell]):
             world, message = _enter(now, command)
         else:
             world, message = perform(now.world, command)
-            if command.verb == "look" or world.here != now.world.here:
-                message = _view(world)
+            message = world.scene() if command.verb in ("go", "look") else message
         won = world.here == "street"
         return CommandOutcome(now._replace(world=world), "You are out in the street." if won else message, won or None)
 
     def options(self, now: PrisonCell) -> list[str]:
         """Moves, things to examine, and one code on each lock here, hardly ever the right one."""
-        found = possible(now.world, ("go", "look", "examine"))
+        commands = possible(now.world, ("go", "look", "examine"))
         # Any code does: the wrong one is an action too.
-        return found + [f"enter 0057 on {lock}" for lock in _locks_here(now.world)]
+        return commands + [f"enter 0057 on {lock}" for lock in _locks_here(now.world)]
 
     def plan(self, now: PrisonCell) -> str:
         """Examines the note and every thing it needs, then enters the code: never a code from numbers not seen."""
@@ -133,17 +122,13 @@ class EscapeRoom(WorldGame[PrisonCell]):
         number = next((i for i, lock in enumerate(now.locks) if lock.name in world.locked), len(now.locks))
         room = world.plan.rooms[number // 2]  # two locks a room; the last room is the street
         if world.here != room:
-            return go_to(world, room) or "look"
+            return go_to(world, room)
         lock = now.locks[number]
         hint = f"{world.here} {'note' if lock.name.endswith(' door') else 'sign'}"
         for name in (hint, *lock.needs):
-            if known(world, name) and name not in world.examined:
+            if has_seen(world, name) and name not in world.examined:
                 return f"examine {name}"
         return f"enter {lock.code} on {lock.name}"
-
-
-def _view(world: World) -> str:
-    return world.view().rpartition("\n")[0]
 
 
 def _lock(rng: random.Random, kind: str, name: str, numbers: dict[str, int]) -> Lock:
@@ -200,9 +185,7 @@ def _locks_here(world: World) -> list[str]:
 def _enter(now: PrisonCell, command: Command) -> tuple[World, str]:
     world, code = now.world, command.first
     locked = _locks_here(world)
-    name, problem = choose(command.second, locked, "That has no lock to set here. Locked are:")
-    if problem:
-        return world, problem
+    name = choose(command.second, locked, "That has no lock to set here. Locked are:")
     if len(code) != 4 or not code.isdecimal():
         return world, f"A code has four digits, such as 0057: enter CODE on {name}."
     lock = next(lock for lock in now.locks if lock.name == name)

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from rlvr.envs.worlds.world import GONE, YOU, World
 
 
-def known(world: World, name: str) -> bool:
+def has_seen(world: World, name: str) -> bool:
     """Whether the player has seen where a thing is."""
     place = world.place(name)
     if place in (YOU, GONE) or place in world.plan.rooms:
         return place == YOU or place in world.seen
     if world.thing(place).kind == "stand":
-        return known(world, place)
+        return has_seen(world, place)
     return place in world.seen
 
 
@@ -42,8 +42,16 @@ def way(world: World, wanted: Callable[[str], bool]) -> str | None:
     return None
 
 
-def go_to(world: World, room: str) -> str | None:
-    return way(world, lambda other: other == room)
+def go_to(world: World, room: str) -> str:
+    """The next command on a shortest way to a room; "look" where there is no way yet."""
+    return way(world, lambda other: other == room) or "look"
+
+
+def do_at(world: World, name: str, command: str) -> str:
+    """A command where a thing is; elsewhere the next one of going there, or of searching for it."""
+    if not has_seen(world, name):
+        return search(world)
+    return command if world.room_of(name) == world.here else go_to(world, world.room_of(name))
 
 
 def _unsearched(world: World, room: str) -> bool:
@@ -53,26 +61,22 @@ def _unsearched(world: World, room: str) -> bool:
     )
 
 
-def search(world: World) -> str | None:
-    """The next command of looking into everything: the boxes here, then the nearest room not yet known."""
+def search(world: World) -> str:
+    """The next command of looking into everything: the boxes here, then the nearest room not yet known; else "look"."""
     for thing in world.around():
         if thing.kind == "box" and thing.name not in world.seen and thing.name not in world.locked:
             return f"open {thing.name}" if thing.name in world.shut else f"examine {thing.name}"
-    return way(world, lambda room: _unsearched(world, room))
+    return way(world, lambda room: _unsearched(world, room)) or "look"
 
 
-def fetch(world: World, name: str, full: str = "") -> str | None:
-    """The next command to get a thing into the player's hands; None as long as nobody knows where it is.
+def fetch(world: World, name: str, full: str = "") -> str:
+    """The next command to get a thing into the player's hands, or of searching for it.
 
     With full hands ``full`` is dropped first.
     """
-    if not known(world, name):
-        return None
-    if world.room_of(name) != world.here:
-        return go_to(world, world.room_of(name))
-    place = world.place(name)
+    place, command = world.place(name), f"take {name}"
     if place in world.shut:
-        return f"open {place}"
-    if len(world.inside(YOU)) >= world.plan.capacity and full:
-        return f"drop {full}"
-    return f"take {name}"
+        command = f"open {place}"
+    elif len(world.inside(YOU)) >= world.plan.capacity and full:
+        command = f"drop {full}"
+    return do_at(world, name, command)

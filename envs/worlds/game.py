@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from rlvr.envs.core.seeding import nameless
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, wrong
-from rlvr.envs.worlds.commands import Command, Grammar
+from rlvr.envs.worlds.commands import Command, Grammar, Impossible
 
 T = TypeVar("T")
 
@@ -47,9 +47,14 @@ class CommandOutcome(NamedTuple):
 
 
 class WorldGame(Task[WorldState[T]]):
-    """Base of the text worlds; T is the type of a game's own state.
+    r"""Base of the text worlds; T is the type of a game's own state.
 
     A subclass writes ``begin``, ``rules``, ``view``, ``act``, ``plan`` and ``options``.
+
+    Observation: the goal, the rules, the commands and the first view; then the answer to each command.
+    Actions: one command of the ``grammar``, in ``\boxed{}`` or alone on one line; case, articles and synonyms are free.
+    Reward: 1 for the goal, 0 for all else; nothing is paid on the way.
+    Episode end: the goal is reached or can be no more, or the level's turns are used up.
 
     Attributes:
         grammar: the commands.
@@ -74,7 +79,11 @@ class WorldGame(Task[WorldState[T]]):
         raise NotImplementedError
 
     def act(self, now: T, command: Command) -> CommandOutcome:
-        """The consequence of a command that was understood."""
+        """The consequence of a command that was understood.
+
+        Raises:
+            Impossible: it cannot be carried out; nothing changes, and the player reads the text.
+        """
         raise NotImplementedError
 
     def plan(self, now: T) -> str:
@@ -118,7 +127,10 @@ class WorldGame(Task[WorldState[T]]):
             return Transition(state._replace(message=message), NOT_READ)
         if isinstance(command, str):
             return Transition(state._replace(message=command), NOT_READ)
-        now, message, won = self.act(state.now, command)
+        try:
+            now, message, won = self.act(state.now, command)
+        except Impossible as refusal:
+            now, message, won = state.now, str(refusal), None
         state = state._replace(now=now, message=message)
         if won is None:
             return Transition(state, ON_THE_WAY)

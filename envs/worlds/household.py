@@ -12,26 +12,10 @@ from typing import NamedTuple
 
 from rlvr.envs.worlds.building import grow, world_of
 from rlvr.envs.worlds.commands import Command, Form, Grammar, choose, listing, matches
-from rlvr.envs.worlds.explorer import fetch, go_to, known, search
+from rlvr.envs.worlds.explorer import do_at, fetch, has_seen, search
 from rlvr.envs.worlds.game import CommandOutcome, WorldGame
-from rlvr.envs.worlds.names import COLOURS
-from rlvr.envs.worlds.world import (
-    ACTIONS,
-    CLOSE,
-    DROP,
-    EXAMINE,
-    GO,
-    INVENTORY,
-    LOOK,
-    OPEN,
-    PUT,
-    TAKE,
-    YOU,
-    Thing,
-    World,
-    perform,
-    possible,
-)
+from rlvr.envs.worlds.word_lists import COLOURS
+from rlvr.envs.worlds.world import ACTIONS, YOU, Thing, World, perform, possible
 
 # What stands in each room: boxes, then stands.
 FURNITURE = {
@@ -98,21 +82,18 @@ class Household(WorldGame[Home]):
     """Put things of a home where they belong, washed, heated or cooled.
 
     Levels 1 to 5: homes of 3 to 9 rooms; 1, 1, 2, 2 and 3 goals, of which 0, 1, 1, 2 and 3 ask for a treatment.
+
+    Observation: all goals and which appliance treats a thing; then the room, what it holds and what is carried.
+    Reward: 1 when all goals hold at once, else 0.
+    Episode end: all goals hold, or 30 to 220 turns are used up; nothing else loses.
     """
 
     grammar = Grammar(
-        GO,
-        LOOK,
-        EXAMINE,
-        TAKE,
-        DROP,
-        PUT,
-        OPEN,
-        CLOSE,
+        "go look examine take drop put open close",
         Form("clean OBJECT with PLACE", "clean|wash|rinse", "with|in|at|using|under"),
         Form("heat OBJECT with PLACE", "heat|warm|warm up|heat up", "with|in|using"),
         Form("cool OBJECT with PLACE", "cool|chill|cool down", "with|in|using"),
-        INVENTORY,
+        "inventory",
     )
     limits = (30, 45, 75, 140, 220)
 
@@ -166,38 +147,31 @@ class Household(WorldGame[Home]):
         """World commands, and treatments of carried things by appliances that stand here."""
         world = now.world
         here = {thing.name for thing in world.around()}
-        found = [
+        treatments = [
             f"{verb} {name} with {APPLIANCES[mark]}"
             for verb, mark in VERBS.items()
             if APPLIANCES[mark] in here
             for name in world.inside(YOU)
         ]
-        return possible(world, ACTIONS) + found
+        return possible(world, ACTIONS) + treatments
 
     def plan(self, now: Home) -> str:
         """One goal after the other: find, fetch, treat, open, put down; explores while nothing wanted is known."""
         world = now.world
         goal = next(goal for goal in now.goals if _done(world, goal) < goal.number)
-        wanted = [name for name in _named(world, goal) if known(world, name) and not _settled(world, name, goal)]
+        wanted = [name for name in _named(world, goal) if has_seen(world, name) and not _settled(world, name, goal)]
         wanted.sort(key=lambda name: not world.has(name))
         if not wanted:
-            return search(world) or "look"
+            return search(world)
         name = wanted[0]
         if not world.has(name):
             return fetch(world, name, full=next(iter(world.inside(YOU)), "")) or "look"
         if goal.mark and goal.mark not in world.marked(name):
             verb = next(verb for verb, mark in VERBS.items() if mark == goal.mark)
-            return _at(world, APPLIANCES[goal.mark], f"{verb} {name} with {APPLIANCES[goal.mark]}")
-        if goal.place in world.shut and known(world, goal.place) and world.room_of(goal.place) == world.here:
+            return do_at(world, APPLIANCES[goal.mark], f"{verb} {name} with {APPLIANCES[goal.mark]}")
+        if goal.place in world.shut and has_seen(world, goal.place) and world.room_of(goal.place) == world.here:
             return f"open {goal.place}"
-        return _at(world, goal.place, f"put {name} {_where(world, goal.place)} {goal.place}")
-
-
-def _at(world: World, place: str, command: str) -> str:
-    """The command where the furniture is, else the way there."""
-    if not known(world, place):
-        return search(world) or "look"
-    return command if world.room_of(place) == world.here else go_to(world, world.room_of(place)) or "look"
+        return do_at(world, goal.place, f"put {name} {_where(world, goal.place)} {goal.place}")
 
 
 def _goals(rng: random.Random, shape: HouseholdLevel, holders: list[str]) -> tuple[tuple[Goal, ...], list[str]]:
@@ -216,13 +190,13 @@ def _goals(rng: random.Random, shape: HouseholdLevel, holders: list[str]) -> tup
 
 
 def _goal_text(world: World, goal: Goal) -> str:
-    one = goal.number == 1
-    what = f"the {goal.noun}" if one else f"both {PLURALS.get(goal.noun, goal.noun + 's')}"
+    is_single = goal.number == 1
+    what = f"the {goal.noun}" if is_single else f"both {PLURALS.get(goal.noun, goal.noun + 's')}"
     where = f"{_where(world, goal.place)} the {goal.place}"
     if not goal.mark:
         return f"put {what} {where}"
     verb = next(verb for verb, mark in VERBS.items() if mark == goal.mark)
-    return f"{verb} {what} and put {'it' if one else 'them'} {where}"
+    return f"{verb} {what} and put {'it' if is_single else 'them'} {where}"
 
 
 def _where(world: World, place: str) -> str:
@@ -243,19 +217,13 @@ def _done(world: World, goal: Goal) -> int:
 
 def _treat(world: World, command: Command) -> tuple[World, str]:
     mark = VERBS[command.verb]
-    name, problem = choose(command.first, world.inside(YOU), "You do not carry that. You carry:")
-    if problem:
-        return world, problem
+    name = choose(command.first, world.inside(YOU), "You do not carry that. You carry:")
     allowed = KINDS[name.split()[-1]]
     if mark not in allowed:
-        can = listing((verb for verb, made in VERBS.items() if made in allowed), "or")
+        can = listing((verb for verb, result in VERBS.items() if result in allowed), "or")
         return world, f"You cannot {command.verb} the {name}. What can be done to it: {can}."
     here = [thing.name for thing in world.around()]
-    place, problem = choose(
-        command.second, here, f"It is not here. To {command.verb}, use the {APPLIANCES[mark]}. Here are:"
-    )
-    if problem:
-        return world, problem
+    place = choose(command.second, here, f"It is not here. To {command.verb}, use the {APPLIANCES[mark]}. Here are:")
     if place != APPLIANCES[mark]:
         return world, f"The {place} is no use for that. To {command.verb}, use the {APPLIANCES[mark]}."
     other = {"hot": ("cold",), "cold": ("hot",)}.get(mark, ())

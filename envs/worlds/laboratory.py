@@ -12,36 +12,12 @@ from typing import NamedTuple
 from rlvr.envs.tasks.wording import counted
 from rlvr.envs.worlds.building import grow, world_of
 from rlvr.envs.worlds.commands import Command, Form, Grammar, choose, listing
-from rlvr.envs.worlds.explorer import fetch, search
+from rlvr.envs.worlds.explorer import fetch
 from rlvr.envs.worlds.game import CommandOutcome, WorldGame
-from rlvr.envs.worlds.names import BOXES
-from rlvr.envs.worlds.world import (
-    ACTIONS,
-    DROP,
-    EXAMINE,
-    GO,
-    INVENTORY,
-    LOOK,
-    OPEN,
-    TAKE,
-    YOU,
-    Thing,
-    World,
-    perform,
-    possible,
-)
+from rlvr.envs.worlds.word_lists import BOXES
+from rlvr.envs.worlds.world import ACTIONS, YOU, Thing, World, perform, possible
 
-ROOMS = (
-    "main laboratory",
-    "store room",
-    "cold room",
-    "dark room",
-    "workshop",
-    "office",
-    "corridor",
-    "wash room",
-    "archive",
-)
+ROOMS = tuple("main laboratory,store room,cold room,dark room,workshop,office,corridor,wash room,archive".split(","))
 SUBSTANCES = tuple(
     "arvenite belorin cordelium drassite elvanite fermolin galdrite hastorium irvolite jessamine korvane lumerite "
     "mordanite nelvium orsolite pelagrin quillite rosmerium silvane torbanite".split()
@@ -93,18 +69,17 @@ class Laboratory(WorldGame[LabSample]):
     """Find out by tests which substance a sample is.
 
     Levels 1 to 5: 6, 8, 10, 13 and 16 substances, 3 to 7 tests, 2 to 8 rooms; from level 2 on densities too.
+
+    Observation: the table of all substances and the portions there are; then rooms and results.
+    Reward: 1 for reporting the right substance, else 0.
+    Episode end: the one report, or 20 to 110 turns are used up.
     """
 
     grammar = Grammar(
-        GO,
-        LOOK,
-        EXAMINE,
-        TAKE,
-        DROP,
-        OPEN,
+        "go look examine take drop open",
         Form("test sample with INSTRUMENT", "test|measure|mix", "with|using|in"),
         Form("report SUBSTANCE", "report|identify|answer"),
-        INVENTORY,
+        "inventory",
     )
     limits = (20, 40, 55, 80, 110)
 
@@ -130,12 +105,10 @@ class Laboratory(WorldGame[LabSample]):
     def rules(self, now: LabSample) -> str:
         """The whole table of substances and the number of portions; where the instruments are is not told."""
         tests = [f"the {column}" for column in now.columns if column != DENSITY]
-        density = (
-            f" The density, in grams per millilitre, is the mass (with the {SCALES}) divided by the volume (with the "
-            f"{CYLINDER}); these two use up nothing."
-            if DENSITY in now.columns
-            else ""
-        )
+        density = ""
+        if DENSITY in now.columns:
+            density = f" The density, in grams per millilitre, is the mass (with the {SCALES}) divided by the volume "
+            density += f"(with the {CYLINDER}); these two use up nothing."
         heads = ["" if column in TESTS else f"has {column} " for column in now.columns]
         lines = "\n".join(
             f"- {name}: {', '.join(f'{head}{value}' for head, value in zip(heads, row, strict=True))}"
@@ -164,9 +137,9 @@ class Laboratory(WorldGame[LabSample]):
 
     def options(self, now: LabSample) -> list[str]:
         """World commands, tests with carried instruments, and, rarely, a report of the first two substances."""
-        found = possible(now.world, ACTIONS.keys() - {"put", "close", "unlock"})
-        found += [f"test sample with {name}" for name in now.world.inside(YOU)]
-        return 3 * found + [f"report {name}" for name, _ in now.table[:2]]
+        commands = possible(now.world, ACTIONS.keys() - {"put", "close", "unlock"})
+        commands += [f"test sample with {name}" for name in now.world.inside(YOU)]
+        return 3 * commands + [f"report {name}" for name, _ in now.table[:2]]
 
     def plan(self, now: LabSample) -> str:
         """Density first, as it is free; then the test whose largest group is smallest; reports when one row is left."""
@@ -182,7 +155,7 @@ class Laboratory(WorldGame[LabSample]):
         if world.has(wanted):
             return f"test sample with {wanted}"
         spare = next(iter(world.inside(YOU)), "")
-        return fetch(world, wanted, full=spare) or search(world) or "look"
+        return fetch(world, wanted, full=spare)
 
 
 def _values(column: str) -> tuple[str, ...]:
@@ -238,9 +211,7 @@ def _left(now: LabSample) -> list[int]:
 def _test(now: LabSample, command: Command) -> CommandOutcome:
     if command.first != "sample":
         return CommandOutcome(now, "You can test the sample only: test sample with INSTRUMENT.")
-    name, problem = choose(command.second, now.world.inside(YOU), "You do not carry that. You carry:")
-    if problem:
-        return CommandOutcome(now, problem)
+    name = choose(command.second, now.world.inside(YOU), "You do not carry that. You carry:")
     row = now.table[now.substance][1]
     if name in (SCALES, CYLINDER):
         measured = tuple(sorted({*now.measured, name}))
@@ -260,9 +231,7 @@ def _test(now: LabSample, command: Command) -> CommandOutcome:
 
 def _report(now: LabSample, command: Command) -> CommandOutcome:
     names = [name for name, _ in now.table]
-    name, problem = choose(command.first, names, "There is no such substance in the table:")
-    if problem:
-        return CommandOutcome(now, problem)
+    name = choose(command.first, names, "There is no such substance in the table:")
     if name == names[now.substance]:
         return CommandOutcome(now, f"You report {name}. That is right.", True)
     return CommandOutcome(now, f"You report {name}. That is wrong: it was {names[now.substance]}.", False)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from rlvr.envs.worlds.commands import Command, Form, Grammar, listing
 from rlvr.envs.worlds.game import CommandOutcome, WorldGame, WorldState
-from rlvr.envs.worlds.names import SHOPS
+from rlvr.envs.worlds.word_lists import SHOPS
 
 # For each level: streets each way, directions, kinds of landmarks, the kinds of directions.
 LEVELS = (
@@ -72,6 +72,10 @@ class LandmarkNavigation(WorldGame[City]):
     """Follow directions through a city.
 
     Levels 1 to 5: 4, 5, 6, 7 and 9 directions in cities of 5 to 9 streets each way; conditions from level 4 on.
+
+    Observation: all directions; then the landmark of the crossing and where streets lead. The map is never shown.
+    Reward: 1 for stopping at the crossing where the directions end, else 0.
+    Episode end: ``stop``, or 25 to 90 turns are used up.
     """
 
     grammar = Grammar(
@@ -108,7 +112,7 @@ class LandmarkNavigation(WorldGame[City]):
         """The moves and the directions, with numbers for landmarks: no other task along the same way."""
         numbers: dict[str, str] = {}
         directions = _LANDMARK.sub(
-            lambda found: numbers.setdefault(found[0], f"#{len(numbers)}"), "\n".join(state.now.directions)
+            lambda name: numbers.setdefault(name[0], f"#{len(numbers)}"), "\n".join(state.now.directions)
         )
         return f"{directions}\n{', '.join(state.now.moves)}"
 
@@ -169,10 +173,10 @@ def _moved(pose: Pose, move: str) -> Pose:
 
 def _ahead(city: City, pose: Pose) -> list[Pose]:
     """The crossings in front, the nearest first."""
-    found = []
+    crossings = []
     while city.holds(pose := _moved(pose, "forward")):
-        found.append(pose)
-    return found
+        crossings.append(pose)
+    return crossings
 
 
 def _direction(rng: random.Random, city: City, pose: Pose, kind: str) -> tuple[str, list[str]]:

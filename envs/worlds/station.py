@@ -8,15 +8,14 @@ straightforward plan uses: the systems one by one, each part and tool fetched on
 from __future__ import annotations
 
 import random
-from collections import deque
 from typing import NamedTuple
 
 from rlvr.envs.tasks.wording import counted
 from rlvr.envs.worlds.building import Exits, grow, world_of
-from rlvr.envs.worlds.commands import Command, Form, Grammar, choose, listing
-from rlvr.envs.worlds.explorer import fetch, go_to
+from rlvr.envs.worlds.commands import Command, Form, Grammar, Impossible, choose, listing
+from rlvr.envs.worlds.explorer import do_at, fetch
 from rlvr.envs.worlds.game import CommandOutcome, WorldGame
-from rlvr.envs.worlds.world import DROP, GO, GONE, LOOK, TAKE, YOU, Thing, World, perform, possible
+from rlvr.envs.worlds.world import GONE, YOU, Thing, World, perform, possible
 
 MODULES = tuple(
     "bridge hub airlock galley dormitory sickbay laboratory cargo-bay engine-room greenhouse workshop observatory "
@@ -60,13 +59,14 @@ class SpaceStation(WorldGame[Station]):
     """Repair a station before its oxygen is used up.
 
     Levels 1 to 5: 2, 3, 4, 5 and 7 broken systems in stations of 4, 5, 7, 9 and 12 modules.
+
+    Observation: all faults, the stock and all ways; then the module, oxygen, battery and what is still broken.
+    Reward: 1 when everything works, else 0.
+    Episode end: everything works, the oxygen is used up, or 45 to 240 turns are.
     """
 
     grammar = Grammar(
-        GO,
-        LOOK,
-        TAKE,
-        DROP,
+        "go look take drop",
         Form("repair SYSTEM", "repair|fix|mend"),
         Form("recharge", "recharge|charge|recharge battery"),
         Form("status", "status|inventory|check status"),
@@ -126,15 +126,10 @@ class SpaceStation(WorldGame[Station]):
     def act(self, now: Station, command: Command) -> CommandOutcome:
         """Charges 1 oxygen for every command that is read, refused or not, 2 for a recharge; lost at 0."""
         now = now._replace(oxygen=now.oxygen - 1)
-        if command.verb == "repair":
-            now, message = _repair(now, command)
-        elif command.verb == "recharge":
-            now, message = _recharge(now)
-        elif command.verb == "status":
-            message = now.world.carrying()
-        else:
-            world, message = perform(now.world, command)
-            now = now._replace(world=world)
+        try:
+            now, message = _carried_out(now, command)
+        except Impossible as refusal:
+            message = str(refusal)
         if len(now.working) == len(now.systems):
             return CommandOutcome(now, f"{message} Everything works again.", True)
         if now.oxygen <= 0:
@@ -143,10 +138,12 @@ class SpaceStation(WorldGame[Station]):
 
     def options(self, now: Station) -> list[str]:
         """Moves, taking, dropping, repairs that are possible now, ``recharge`` at the charger, ``status``."""
-        found = possible(now.world, ("go", "look", "take", "drop"))
+        commands = possible(now.world, ("go", "look", "take", "drop"))
         if now.world.place(CHARGER) == now.world.here:
-            found.append("recharge")
-        return found + [f"repair {system.name}" for system in now.systems if _fault(now, system) is None] + ["status"]
+            commands.append("recharge")
+        return (
+            commands + [f"repair {system.name}" for system in now.systems if _fault(now, system) is None] + ["status"]
+        )
 
     def plan(self, now: Station) -> str:
         """The systems in their order; for each the tool, the part, energy if it is short, then the repair."""
@@ -155,11 +152,10 @@ class SpaceStation(WorldGame[Station]):
         spare = next((name for name in world.inside(YOU) if name not in (system.part, system.tool)), "")
         for name in (system.tool, system.part):
             if not world.has(name):
-                return fetch(world, name, full=spare) or "look"
+                return fetch(world, name, full=spare)
         if now.battery < system.energy:
-            return "recharge" if world.place(CHARGER) == world.here else go_to(world, world.place(CHARGER)) or "look"
-        place = world.place(system.name)
-        return f"repair {system.name}" if place == world.here else go_to(world, place) or "look"
+            return do_at(world, CHARGER, "recharge")
+        return do_at(world, system.name, f"repair {system.name}")
 
 
 def _oxygen(exits: Exits, start: str, systems: list[System], spots: dict[str, str], battery: int) -> int:
@@ -183,15 +179,13 @@ def _oxygen(exits: Exits, start: str, systems: list[System], spots: dict[str, st
 
 
 def _distances(exits: Exits, start: str) -> dict[str, int]:
-    found = {start: 0}
-    waiting = deque([start])
-    while waiting:
-        room = waiting.popleft()
+    distances = {start: 0}
+    for room in (waiting := [start]):
         for other in exits[room].values():
-            if other not in found:
-                found[other] = found[room] + 1
+            if other not in distances:
+                distances[other] = distances[room] + 1
                 waiting.append(other)
-    return found
+    return distances
 
 
 def _status(now: Station) -> str:
@@ -215,11 +209,20 @@ def _fault(now: Station, system: System) -> str | None:
     return None
 
 
+def _carried_out(now: Station, command: Command) -> tuple[Station, str]:
+    if command.verb == "repair":
+        return _repair(now, command)
+    if command.verb == "recharge":
+        return _recharge(now)
+    if command.verb == "status":
+        return now, now.world.carrying()
+    world, message = perform(now.world, command)
+    return now._replace(world=world), message
+
+
 def _repair(now: Station, command: Command) -> tuple[Station, str]:
     broken = {system.name: system for system in now.systems if system.name not in now.working}
-    name, problem = choose(command.first, list(broken), "That is not broken. Broken are")
-    if problem:
-        return now, problem
+    name = choose(command.first, list(broken), "That is not broken. Broken are")
     system = broken[name]
     fault = _fault(now, system)
     if fault:

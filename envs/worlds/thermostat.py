@@ -46,6 +46,10 @@ class Thermostat(WorldGame[HeatedHouse]):
     """Keep a house within its limits on a budget.
 
     Levels 1 to 5: 5, 6, 8, 11, 14 hours; from level 3 on a warm house loses more, from 4 on no coin is spare.
+
+    Observation: the exact forecast of all hours; then the hour, the temperature and the coins left.
+    Reward: 1 for a day within all limits, else 0.
+    Episode end: the day is over, the house leaves its limits, or 12 to 30 turns are used up.
     """
 
     grammar = Grammar(
@@ -73,9 +77,8 @@ class Thermostat(WorldGame[HeatedHouse]):
         )
         loss = (
             f" and less what it loses: 1 degree for every full 4 degrees above {now.mild} at the beginning of the hour"
-            if now.leaks
-            else ""
         )
+        loss = loss if now.leaks else ""
         return (
             f"Goal: keep the house within its limits for {len(now.hours)} hours, with {counted(now.coins, 'coin')}.\n"
             f"Rules: in each hour you heat by a whole number of degrees, from 0 to {now.power}, and pay for each "
@@ -112,8 +115,8 @@ class Thermostat(WorldGame[HeatedHouse]):
 
     def options(self, now: HeatedHouse) -> list[str]:
         """Every heating that can be paid, whether it keeps the limits or not, and ``status``."""
-        most = min(now.power, now.coins // now.hours[now.hour].price)
-        return [*(f"heat {number}" for number in range(most + 1)), "status"]
+        highest = min(now.power, now.coins // now.hours[now.hour].price)
+        return [*(f"heat {number}" for number in range(highest + 1)), "status"]
 
     def plan(self, now: HeatedHouse) -> str:
         """The first heating of a cheapest plan from here, by dynamic programming over hours and temperatures."""
@@ -141,11 +144,11 @@ def _cheapest(now: HeatedHouse) -> tuple[int, int]:
         best = {}
         for inside in starts:
             base = _later(now, inside, number, 0)
-            found = [
+            costs = [
                 (heat * hour.price + (0 if after is None else after.get(base + heat, IMPOSSIBLE)), heat)
                 for heat in range(max(0, hour.low - base), min(now.power, hour.high - base) + 1)
             ]
-            best[inside] = min(found, default=(IMPOSSIBLE, 0))
+            best[inside] = min(costs, default=(IMPOSSIBLE, 0))
         after = {inside: cost for inside, (cost, _) in best.items()}
     return best[now.inside]
 

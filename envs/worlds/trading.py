@@ -11,9 +11,9 @@ import random
 from typing import NamedTuple
 
 from rlvr.envs.tasks.wording import counted
-from rlvr.envs.worlds.commands import Command, Form, Grammar, choose, listing
+from rlvr.envs.worlds.commands import Command, Form, Grammar, Impossible, choose, listing
 from rlvr.envs.worlds.game import CommandOutcome, WorldGame
-from rlvr.envs.worlds.names import GOODS, TOWNS
+from rlvr.envs.worlds.word_lists import GOODS, TOWNS
 
 # For each level: towns, goods, days, what the cart holds, coins, the highest toll.
 LEVELS = (
@@ -65,6 +65,10 @@ class Trading(WorldGame[Market]):
     """Earn coins by trading between towns.
 
     Levels 1 to 5: 3 to 7 towns, 3 to 8 goods, 6 to 18 days; from level 3 on some roads cost a toll.
+
+    Observation: all prices, roads, days and tolls; then the town, the days left, the purse and the cart.
+    Reward: 1 when the purse holds the target, else 0.
+    Episode end: the target is reached, or 30 to 78 turns are used up; without days left no road can be taken.
     """
 
     grammar = Grammar(
@@ -110,12 +114,14 @@ class Trading(WorldGame[Market]):
 
     def act(self, now: Market, command: Command) -> CommandOutcome:
         """Won as soon as the purse holds the target; trade takes no time, a road takes its days and toll."""
-        if command.verb == "go":
-            now, message = _travel(now, command.first)
-        elif command.verb == "status":
-            message = ""
-        else:
-            now, message = _deal(now, command)
+        message = ""
+        try:
+            if command.verb == "go":
+                now, message = _travel(now, command.first)
+            elif command.verb != "status":
+                now, message = _deal(now, command)
+        except Impossible as refusal:
+            message = str(refusal)
         if now.coins >= now.land.target:
             return CommandOutcome(now, f"{message} You have {now.coins} coins: the target is reached.", True)
         return CommandOutcome(now, f"{message} {_status(now)}".strip())
@@ -123,13 +129,13 @@ class Trading(WorldGame[Market]):
     def options(self, now: Market) -> list[str]:
         """Roads that days and coins allow, selling all of a good, buying one piece or all that fits."""
         land = now.land
-        found = [f"go to {land.towns[town]}" for town, _, _ in _open_roads(now)] + ["status"]
+        commands = [f"go to {land.towns[town]}" for town, _, _ in _open_roads(now)] + ["status"]
         for number, good in enumerate(land.goods):
             if now.cart[number]:
-                found.append(f"sell all {good}")
+                commands.append(f"sell all {good}")
             if now.coins >= land.prices[now.town][number] and sum(now.cart) < land.room:
-                found += [f"buy 1 {good}", f"buy all {good}"]
-        return found
+                commands += [f"buy 1 {good}", f"buy all {good}"]
+        return commands
 
     def plan(self, now: Market) -> str:
         """As the best plan from here says; what is in the cart can be sold for what it would cost here."""
@@ -166,14 +172,14 @@ def best_leg(land: Land, town: int, day: int, coins: int) -> Leg:
                     for number, (price, more) in enumerate(zip(prices, land.prices[there], strict=True))
                 ]
                 gain, good = max(gains)
-                found = Leg(purse + max(gain, 0), leg.good, leg.pieces, leg.town)
+                earned = Leg(purse + max(gain, 0), leg.good, leg.pieces, leg.town)
                 if leg.town < 0:
-                    found = Leg(found.coins, good, min(land.room, purse // prices[good]) if gain > 0 else 0, there)
+                    earned = Leg(earned.coins, good, min(land.room, purse // prices[good]) if gain > 0 else 0, there)
                 at = reached[today + days]
-                if there not in at or at[there].coins < found.coins:
-                    at[there] = found
-                    if found.coins > best.coins:
-                        best = found
+                if there not in at or at[there].coins < earned.coins:
+                    at[there] = earned
+                    if earned.coins > best.coins:
+                        best = earned
     return best
 
 
@@ -181,13 +187,13 @@ def _roads(rng: random.Random, size: int, toll: int) -> tuple[tuple[tuple[int, i
     """A ring through all towns, and some roads across it."""
     pairs = {(number, number + 1) for number in range(size - 1)} | {(0, size - 1)}
     for _ in range(size - 3):
-        one, other = sorted(rng.sample(range(size), 2))
-        pairs.add((one, other))
+        first, second = sorted(rng.sample(range(size), 2))
+        pairs.add((first, second))
     roads: list[list[tuple[int, int, int]]] = [[] for _ in range(size)]
-    for one, other in sorted(pairs):
+    for first, second in sorted(pairs):
         days, cost = rng.randint(1, 3), rng.choice((0, rng.randint(0, toll)))
-        roads[one].append((other, days, cost))
-        roads[other].append((one, days, cost))
+        roads[first].append((second, days, cost))
+        roads[second].append((first, days, cost))
     return tuple(map(tuple, roads))
 
 
@@ -216,9 +222,7 @@ def _status(now: Market) -> str:
 def _travel(now: Market, noun: str) -> tuple[Market, str]:
     roads = _open_roads(now)
     towns = [now.land.towns[town] for town, _, _ in roads]
-    name, problem = choose(noun.removeprefix("to "), towns, "You cannot go there now. You can go to")
-    if problem:
-        return now, problem
+    name = choose(noun.removeprefix("to "), towns, "You cannot go there now. You can go to")
     town, days, toll = roads[towns.index(name)]
     return now._replace(town=town, day=now.day + days, coins=now.coins - toll), f"You travel to {name}."
 
@@ -226,17 +230,15 @@ def _travel(now: Market, noun: str) -> tuple[Market, str]:
 def _deal(now: Market, command: Command) -> tuple[Market, str]:
     land = now.land
     number, _, noun = command.first.partition(" ")
-    good, problem = choose(noun, land.goods, f"Write it as: {command.verb} NUMBER GOOD. The goods are:")
-    if problem:
-        return now, problem
+    good = choose(noun, land.goods, f"Write it as: {command.verb} NUMBER GOOD. The goods are:")
     place = land.goods.index(good)
     price, owned = land.prices[now.town][place], now.cart[place]
-    most = owned if command.verb == "sell" else min(land.room - sum(now.cart), now.coins // price)
+    limit = owned if command.verb == "sell" else min(land.room - sum(now.cart), now.coins // price)
     if number != "all" and not (number.isdecimal() and len(number) <= 6):
         return now, f"Write a whole number or all: {command.verb} NUMBER {good}."
-    pieces = most if number == "all" else int(number)
-    if not 0 < pieces <= most:
-        return now, f"You can {command.verb} at most {most} {good} here, at {counted(price, 'coin')} each."
+    pieces = limit if number == "all" else int(number)
+    if not 0 < pieces <= limit:
+        return now, f"You can {command.verb} at most {limit} {good} here, at {counted(price, 'coin')} each."
     sign = -1 if command.verb == "sell" else 1
     cart = tuple(count + sign * pieces * (i == place) for i, count in enumerate(now.cart))
     now = now._replace(cart=cart, coins=now.coins - sign * pieces * price)

@@ -13,8 +13,8 @@ from rlvr.envs.worlds.building import grow, world_of
 from rlvr.envs.worlds.commands import Command, Form, Grammar, choose, listing
 from rlvr.envs.worlds.explorer import go_to, search
 from rlvr.envs.worlds.game import CommandOutcome, WorldGame
-from rlvr.envs.worlds.names import TREASURES
-from rlvr.envs.worlds.world import GO, LOOK, World, go, possible
+from rlvr.envs.worlds.word_lists import TREASURES
+from rlvr.envs.worlds.world import World, go, possible
 
 ROOM_RIDDLES = {
     "kitchen": "where meals are cooked",
@@ -105,7 +105,7 @@ class TreasureHuntState(NamedTuple):
 
     Attributes:
         things: the things in each room of the plan.
-        found: how many clues are solved.
+        solved: how many clues are solved.
         searches: how many searches are left.
     """
 
@@ -113,7 +113,7 @@ class TreasureHuntState(NamedTuple):
     treasure: str
     things: tuple[tuple[str, ...], ...]
     clues: tuple[TreasureClue, ...]
-    found: int
+    solved: int
     searches: int
 
     def here(self) -> tuple[str, ...]:
@@ -125,11 +125,14 @@ class TreasureHunt(WorldGame[TreasureHuntState]):
     """Follow clues to a treasure.
 
     Levels 1 to 5: 2, 3, 4, 5 and 7 clues in 4, 6, 8, 11 and 14 rooms; one search more than there are clues.
+
+    Observation: the first room and the first clue; later clues where they are found.
+    Reward: 1 for finding the treasure, else 0.
+    Episode end: the treasure is found, no search is left, or 20 to 120 turns are used up.
     """
 
     grammar = Grammar(
-        GO,
-        LOOK,
+        "go look",
         Form("search OBJECT", "search|look under|look in|look behind|examine|look at|open"),
         Form("read", "read|read clue|clue|read riddle"),
     )
@@ -159,9 +162,8 @@ class TreasureHunt(WorldGame[TreasureHuntState]):
             f"Goal: find the {now.treasure}. It lies hidden at the end of a chain of {len(now.clues)} clues.\n"
             "Rules: each clue points to one thing in one room. Go there and search that thing to find the next clue, "
             f"and at the end the treasure. There are {now.searches} searches in all, so only "
-            f"{now.searches - len(now.clues)} "
-            "may be in vain; when none is left, the hunt is lost. A route in a clue starts where the "
-            "clue was found; that of the first clue starts where you stand."
+            f"{now.searches - len(now.clues)} may be in vain; when none is left, the hunt is lost. A route in a clue "
+            "starts where the clue was found; that of the first clue starts where you stand."
         )
 
     def view(self, now: TreasureHuntState) -> str:
@@ -173,13 +175,10 @@ class TreasureHunt(WorldGame[TreasureHuntState]):
         if command.verb == "search":
             return _search(now, command)
         if command.verb == "read":
-            return CommandOutcome(now, f"The clue: {now.clues[now.found].text} Searches left: {now.searches}.")
-        if command.verb == "look":
-            return CommandOutcome(now, _view(now))
-        world, message = go(now.world, command)
-        moved = world.here != now.world.here
-        now = now._replace(world=world)
-        return CommandOutcome(now, _view(now) if moved else message)
+            return CommandOutcome(now, f"The clue: {now.clues[now.solved].text} Searches left: {now.searches}.")
+        if command.verb == "go":
+            now = now._replace(world=go(now.world, command)[0])
+        return CommandOutcome(now, _view(now))
 
     def options(self, now: TreasureHuntState) -> list[str]:
         """Moves, ``read`` and a search of every thing in the room."""
@@ -187,16 +186,16 @@ class TreasureHunt(WorldGame[TreasureHuntState]):
 
     def plan(self, now: TreasureHuntState) -> str:
         """Goes to the clue's room, along its described way where one is given, and explores until the room is seen."""
-        clue, world = now.clues[now.found], now.world
+        clue, world = now.clues[now.solved], now.world
         if world.here == clue.room:
             return f"search {clue.thing}"
         if clue.room in world.seen:  # a riddle's room is known by its name
-            return go_to(world, clue.room) or "look"
+            return go_to(world, clue.room)
         if clue.way and world.here == clue.anchor:
             return f"go {clue.way[0]}"
         if clue.way:
             return _along(now, clue)
-        return search(world) or "look"
+        return search(world)
 
 
 def _along(now: TreasureHuntState, clue: TreasureClue) -> str:
@@ -207,8 +206,8 @@ def _along(now: TreasureHuntState, clue: TreasureClue) -> str:
             return f"go {direction}"
         room = now.world.exits(room)[direction] if room in now.world.seen else room
     if clue.anchor in now.world.seen:
-        return go_to(now.world, clue.anchor) or "look"
-    return search(now.world) or "look"
+        return go_to(now.world, clue.anchor)
+    return search(now.world)
 
 
 def _clue(rng: random.Random, world: World, kind: str, room: str, target: str, thing: str) -> TreasureClue:
@@ -241,16 +240,14 @@ def _view(now: TreasureHuntState) -> str:
 
 
 def _search(now: TreasureHuntState, command: Command) -> CommandOutcome:
-    thing, problem = choose(command.first, now.here(), "That is not here. You can search:")
-    if problem:
-        return CommandOutcome(now, problem)
-    clue = now.clues[now.found]
+    thing = choose(command.first, now.here(), "That is not here. You can search:")
+    clue = now.clues[now.solved]
     now = now._replace(searches=now.searches - 1)
     if (now.world.here, thing) == (clue.room, clue.thing):
-        now = now._replace(found=now.found + 1)
-        if now.found == len(now.clues):
+        now = now._replace(solved=now.solved + 1)
+        if now.solved == len(now.clues):
             return CommandOutcome(now, f"You search the {thing} and find the {now.treasure}.", True)
-        message = f"You search the {thing} and find the next clue: {now.clues[now.found].text}"
+        message = f"You search the {thing} and find the next clue: {now.clues[now.solved].text}"
     elif now.searches:
         message = f"You search the {thing} in vain."
     else:

@@ -11,22 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from rlvr.envs.worlds.commands import WAYS, Command, Form, choose, listing
+from rlvr.envs.worlds.commands import WAYS, Command, Impossible, choose, listing
 
 YOU = "you"
 GONE = "gone"
-DIRECTIONS = ("north", "east", "south", "west")
-
-GO = Form("go DIRECTION", "go|go to|walk|walk to|move|run|head")
-LOOK = Form("look", "look|look around|l")
-INVENTORY = Form("inventory", "inventory|check inventory|inv|i")
-EXAMINE = Form("examine OBJECT", "examine|look at|inspect|study|read|x")
-TAKE = Form("take OBJECT", "take|pick up|get|grab|collect")
-DROP = Form("drop OBJECT", "drop|put down|discard|leave")
-PUT = Form("put OBJECT in PLACE", "put|place|insert|stow|lay", "in|into|inside|on|onto")
-OPEN = Form("open OBJECT", "open")
-CLOSE = Form("close OBJECT", "close|shut")
-UNLOCK = Form("unlock OBJECT with KEY", "unlock", "with|using", needed=False)
 
 
 class Thing(NamedTuple):
@@ -169,6 +157,10 @@ class World(NamedTuple):
 
     def view(self) -> str:
         """The room: what is in it, where one can go, what is carried."""
+        return f"{self.scene()}\n{self.carrying()}"
+
+    def scene(self) -> str:
+        """The room: what is in it, and where one can go."""
         here: list[str] = []
         held: list[str] = []
         holders = {self.here: here}
@@ -180,15 +172,14 @@ class World(NamedTuple):
                 holders.setdefault(place, []).append(thing.name)
         for name in here:
             kind = self.thing(name).kind
-            held_there = holders.get(name, ())
-            if kind == "stand":
-                held.append(f"{self.called(name)} with {listing(map(self.called, held_there))} on it")
-            elif kind == "box" and name not in self.shut:
-                held.append(f"{self.called(name)} with {listing(map(self.called, held_there))} in it")
-            else:
-                held.append(self.called(name))
+            inside = ""
+            if kind == "stand" or (kind == "box" and name not in self.shut):
+                inside = (
+                    f" with {listing(map(self.called, holders.get(name, ())))} {'on' if kind == 'stand' else 'in'} it"
+                )
+            held.append(self.called(name) + inside)
         ways = "; ".join(self._way(direction, room) for direction, room in self.exits().items()) or "none"
-        return f"You are in the {self.here}. You see: {listing(held)}.\nExits: {ways}.\n{self.carrying()}"
+        return f"You are in the {self.here}. You see: {listing(held)}.\nExits: {ways}."
 
     def _way(self, direction: str, room: str) -> str:
         notes = [f"to the {room}"] if room in self.seen else []
@@ -228,12 +219,12 @@ def go(world: World, command: Command) -> Step:
     if direction not in exits:
         rooms = [room for room in exits.values() if room == command.first and room in world.seen]
         if not rooms:
-            return world, f"You cannot go there. You can go {listing(exits, 'or')}."
+            raise Impossible(f"You cannot go there. You can go {listing(exits, 'or')}.")
         direction = next(way for way, room in exits.items() if room == rooms[0])
     room = exits[direction]
     door = world.door(world.here, room)
     if door and door.name in world.shut:
-        return world, f"The {door.name} is {_lock_note(world, door.name, door.sign)}. Open it first."
+        raise Impossible(f"The {door.name} is {_lock_note(world, door.name, door.sign)}. Open it first.")
     world = enter(world, room)
     return world, world.view()
 
@@ -247,9 +238,7 @@ def inventory(world: World, command: Command) -> Step:
 
 
 def examine(world: World, command: Command) -> Step:
-    name, problem = choose(command.first, [*world.in_reach(), *world.doors()], "It is not here. You can examine:")
-    if problem:
-        return world, problem
+    name = choose(command.first, [*world.in_reach(), *world.doors()], "It is not here. You can examine:")
     door = next((door for door in world.plan.doors if door.name == name), None)
     if door:
         return world, f"The {name} is {_lock_note(world, name, door.sign)}."
@@ -265,27 +254,21 @@ def examine(world: World, command: Command) -> Step:
 
 def take(world: World, command: Command) -> Step:
     items = [thing.name for thing in world.around() if thing.kind == "item"]
-    name, problem = choose(command.first, items, "You cannot take that. You can take:")
-    if problem:
-        return world, problem
+    name = choose(command.first, items, "You cannot take that. You can take:")
     if len(world.inside(YOU)) >= world.plan.capacity:
         return world, f"Your hands are full: drop or put away {listing(world.inside(YOU), 'or')} first."
     return world.moved(name, YOU), f"You take the {name}."
 
 
 def drop(world: World, command: Command) -> Step:
-    name, problem = choose(command.first, world.inside(YOU), "You do not carry that. You can drop:")
-    return (world, problem) if problem else (world.moved(name, world.here), f"You drop the {name}.")
+    name = choose(command.first, world.inside(YOU), "You do not carry that. You can drop:")
+    return world.moved(name, world.here), f"You drop the {name}."
 
 
 def put(world: World, command: Command) -> Step:
-    name, problem = choose(command.first, world.inside(YOU), "You do not carry that. You can put away:")
-    if problem:
-        return world, problem
+    name = choose(command.first, world.inside(YOU), "You do not carry that. You can put away:")
     holders = [thing.name for thing in world.around() if thing.kind in ("box", "stand")]
-    place, problem = choose(command.second, holders, "You cannot put it there. Here are:")
-    if problem:
-        return world, problem
+    place = choose(command.second, holders, "You cannot put it there. Here are:")
     if place in world.shut:
         return world, f"The {place} is closed. Open it first."
     where = "on" if world.thing(place).kind == "stand" else "in"
@@ -294,18 +277,15 @@ def put(world: World, command: Command) -> Step:
 
 def _openable(world: World) -> dict[str, tuple[str, str]]:
     """The boxes and doors here, each with its key and the sign on its lock."""
-    found = {thing.name: (thing.key, thing.sign) for thing in world.around() if thing.kind == "box"}
-    found.update({door.name: (door.key, door.sign) for door in world.plan.doors if world.here in door.ends})
-    return found
+    boxes = {thing.name: (thing.key, thing.sign) for thing in world.around() if thing.kind == "box"}
+    return boxes | {door.name: (door.key, door.sign) for door in world.plan.doors if world.here in door.ends}
 
 
 def open_(world: World, command: Command) -> Step:
-    found = _openable(world)
-    name, problem = choose(command.first, list(found), "You cannot open that. Here can be opened:")
-    if problem:
-        return world, problem
+    locks = _openable(world)
+    name = choose(command.first, list(locks), "You cannot open that. Here can be opened:")
     if name in world.locked:
-        return world, f"The {name} is {_lock_note(world, name, found[name][1])}. Unlock it first."
+        return world, f"The {name} is {_lock_note(world, name, locks[name][1])}. Unlock it first."
     if name not in world.shut:
         return world, f"The {name} is open already."
     world = world._replace(shut=tuple(other for other in world.shut if other != name))
@@ -316,25 +296,19 @@ def open_(world: World, command: Command) -> Step:
 
 
 def close(world: World, command: Command) -> Step:
-    name, problem = choose(command.first, list(_openable(world)), "You cannot close that. Here can be closed:")
-    if problem:
-        return world, problem
+    name = choose(command.first, list(_openable(world)), "You cannot close that. Here can be closed:")
     return world._replace(shut=with_name(world.shut, name)), f"You close the {name}."
 
 
 def unlock(world: World, command: Command) -> Step:
-    found = _openable(world)
-    name, problem = choose(command.first, list(found), "You cannot unlock that. Here are:")
-    if problem:
-        return world, problem
+    locks = _openable(world)
+    name = choose(command.first, list(locks), "You cannot unlock that. Here are:")
     if name not in world.locked:
         return world, f"The {name} is not locked."
     if not command.second:
         return world, f"Write what with: unlock {name} with KEY. You carry: {listing(world.inside(YOU))}."
-    key, problem = choose(command.second, world.inside(YOU), "You do not carry that. You carry:")
-    if problem:
-        return world, problem
-    if key != found[name][0]:
+    key = choose(command.second, world.inside(YOU), "You do not carry that. You carry:")
+    if key != locks[name][0]:
         return world, f"The {key} does not fit the {name}."
     world = world._replace(locked=tuple(other for other in world.locked if other != name))
     return world, f"You unlock the {name}. It is still closed."
@@ -355,7 +329,11 @@ ACTIONS: dict[str, Callable[[World, Command], Step]] = {
 
 
 def perform(world: World, command: Command) -> Step:
-    """What a command of one of the forms above leads to, and what the player is told."""
+    """What a command of one of the standard forms leads to, and what the player is told.
+
+    Raises:
+        Impossible: it cannot be done here; the text says what can be.
+    """
     return ACTIONS[command.verb](world, command)
 
 
@@ -365,7 +343,7 @@ def possible(world: World, verbs: Iterable[str]) -> list[str]:
     reach = list(world.around())
     held = world.inside(YOU)
     shut = [name for name in _openable(world) if name in world.shut]
-    found = {
+    by_verb = {
         "go": [f"go {way}" for way in world.exits()],
         "look": ["look"],
         "inventory": ["inventory"],
@@ -382,4 +360,4 @@ def possible(world: World, verbs: Iterable[str]) -> list[str]:
         "close": [f"close {name}" for name in _openable(world) if name not in world.shut],
         "unlock": [f"unlock {name} with {key}" for name in world.locked if name in shut for key in held],
     }
-    return [command for verb, commands in found.items() if verb in wanted for command in commands]
+    return [command for verb, commands in by_verb.items() if verb in wanted for command in commands]

@@ -18,23 +18,9 @@ ITEMS = tuple(
     "quill stamp map coin domino".split()
 )
 
-TREASURES = (
-    "golden crown",
-    "silver chalice",
-    "jade dragon",
-    "ruby necklace",
-    "ivory chess set",
-    "pearl brooch",
-    "emerald ring",
-    "crystal skull",
-    "amber idol",
-    "sapphire sceptre",
-    "opal amulet",
-    "marble bust",
-    "bronze bell",
-    "ebony casket",
-    "diamond tiara",
-    "enamel egg",
+TREASURES = tuple(
+    "golden crown,silver chalice,jade dragon,ruby necklace,ivory chess set,pearl brooch,emerald ring,crystal skull,"
+    "amber idol,sapphire sceptre,opal amulet,marble bust,bronze bell,ebony casket,diamond tiara,enamel egg".split(",")
 )
 
 MATERIALS = tuple("brass iron copper steel pewter tin bone nickel zinc lead bamboo porcelain".split())
