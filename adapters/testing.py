@@ -334,8 +334,8 @@ def check_rewards(played: PlayedEpisode, tokenizer: Any = None) -> None:
     actions = played.actions or (actions_of(played.tokens, tokenizer) if played.tokens else [])
     _require(bool(actions), f"{played.spec}: the adapter says of no action")
     steps = replay(played.spec.make(), played.spec.seed, actions, dict(played.spec.options) or None)
-    taken = len(steps) - 1
-    _require(taken == len(actions), f"{played.spec}: the episode is over after {taken} actions, not {len(actions)}")
+    turns = len(steps) - 1
+    _require(turns == len(actions), f"{played.spec}: the episode is over after {turns} actions, not {len(actions)}")
     direct = sum(step[1] for step in steps)
     if played.reward is None:
         raise AssertionError(f"{played.spec}: the adapter dropped an episode with a valid verdict")
@@ -512,7 +512,7 @@ def _apart(play: Play, engine: RecordingEngine, members: int) -> str:
     return f"{members} members of a group, none of which sees what another drew"
 
 
-def _shown(play: Play, engine: RecordingEngine, spec: TaskSpec, wanted: str) -> str:
+def _shown(play: Play, engine: RecordingEngine, spec: TaskSpec, expected: str) -> str:
     """The policy reads something before its first action."""
     read: list[str] = []
 
@@ -521,7 +521,7 @@ def _shown(play: Play, engine: RecordingEngine, spec: TaskSpec, wanted: str) -> 
         return obey(text)
 
     play([spec], engine.like(script=script, wrong_every=10**9))
-    _require(bool(read) and wanted in read[0], f"the policy was not shown {wanted!r}")
+    _require(bool(read) and expected in read[0], f"the policy was not shown {expected!r}")
     return "shown to the policy"
 
 

@@ -21,15 +21,15 @@ def require(package: str, tested: str, below: str) -> str:
     Raises:
         ImportError: it is missing, or older.
     """
-    wanted = f"{package}>={tested},<{below}"
+    needs = f"{package}>={tested},<{below}"
     try:
         version = metadata.version(package)
     except metadata.PackageNotFoundError as error:
-        raise ImportError(f"{package} is not installed; the adapter was tested with: pip install '{wanted}'") from error
+        raise ImportError(f"{package} is not installed; the adapter was tested with: pip install '{needs}'") from error
     if numbers(version) < numbers(tested):
-        raise ImportError(f"{package} {version} is too old; the adapter was tested with: pip install '{wanted}'")
+        raise ImportError(f"{package} {version} is too old; the adapter was tested with: pip install '{needs}'")
     if numbers(version) >= numbers(below):
-        warnings.warn(f"{package} {version} is newer than what was tested ({wanted})", RuntimeWarning, stacklevel=3)
+        warnings.warn(f"{package} {version} is newer than what was tested ({needs})", RuntimeWarning, stacklevel=3)
     return version
 
 
@@ -96,9 +96,9 @@ def _signature(function: Any) -> inspect.Signature | None:
     return signature.replace(parameters=plain, return_annotation=inspect.Signature.empty)
 
 
-def _binds(taken: inspect.Signature, positional: int, named: Any) -> bool:
+def _binds(signature: inspect.Signature, positional: int, named: Any) -> bool:
     try:
-        taken.bind(*[None] * positional, **dict.fromkeys(named))
+        signature.bind(*[None] * positional, **dict.fromkeys(named))
     except TypeError:
         return False
     return True

@@ -207,11 +207,11 @@ class RemoteEnv(gym.Env[Any, str]):
 
     def _reached(self) -> WireConnection:
         """A connection to the server whose turn it is, or to the next that is there."""
-        for left in reversed(range(len(self._servers))):
+        for tries_left in reversed(range(len(self._servers))):
             try:
                 return self._reach(self._servers[self._at])
             except (ConnectionError, TimeoutError):
-                if not left:
+                if not tries_left:
                     raise
                 self._at = (self._at + 1) % len(self._servers)
         raise AssertionError("there is a server")
@@ -235,12 +235,12 @@ class RemoteEnv(gym.Env[Any, str]):
 
     def _reset_session(self, **fields: Any) -> dict[str, Any]:
         """Reset the session; where it is gone, a new one."""
-        others = [at for at in range(len(self._servers)) if at != self._at]
-        if others:  # those of one server go to different others
-            first = self._turn // len(self._servers) % len(others)
-            others = others[first:] + others[:first]
+        other_servers = [at for at in range(len(self._servers)) if at != self._at]
+        if other_servers:  # those of one server go to different others
+            first = self._turn // len(self._servers) % len(other_servers)
+            other_servers = other_servers[first:] + other_servers[:first]
         if self._session is None:
-            return self._reset_in_new_session(fields, [self._at, *others])
+            return self._reset_in_new_session(fields, [self._at, *other_servers])
         try:
             return self._ask("reset", **fields)
         except (ConnectionError, TimeoutError, PermissionError, RemoteError) as error:
@@ -249,7 +249,7 @@ class RemoteEnv(gym.Env[Any, str]):
             stays = isinstance(error, ConnectionResetError | RemoteError)  # the server is there, the session is not
         if not stays:
             self._connection.close()  # the next may lead to another server, where the address is a name of several
-        return self._reset_in_new_session(fields, [self._at, *others] if stays else [*others, self._at])
+        return self._reset_in_new_session(fields, [self._at, *other_servers] if stays else [*other_servers, self._at])
 
     def _reset_in_new_session(self, fields: dict[str, Any], order: Sequence[int]) -> dict[str, Any]:
         """Reset a session of the first of these servers that takes one."""

@@ -505,7 +505,7 @@ def _tokens(ids: Any, vocabulary: int, *, empty: bool = False) -> list[int]:
     return ids
 
 
-def _choice(index: int, ids: list[int], logprobs: list[float], ends: frozenset[int], shown: bool) -> dict[str, Any]:
+def _choice(index: int, ids: list[int], logprobs: list[float], ends: frozenset[int], is_scored: bool) -> dict[str, Any]:
     content: list[dict[str, Any]] = [
         {"token": f"token_id:{token}", "logprob": logprob, "bytes": None, "top_logprobs": []}
         for token, logprob in zip(ids, logprobs, strict=True)
@@ -514,6 +514,6 @@ def _choice(index: int, ids: list[int], logprobs: list[float], ends: frozenset[i
         "index": index,
         "token_ids": ids,
         "mask": [1] * len(ids),  # all of them sampled; what a client puts between replies is its own
-        "logprobs": {"content": content} if shown else None,
+        "logprobs": {"content": content} if is_scored else None,
         "finish_reason": "stop" if ids and ids[-1] in ends else "length",
     }

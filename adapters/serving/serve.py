@@ -462,7 +462,7 @@ class EnvServer(WebServer):
         drain: seconds that episodes may go on after SIGTERM, while none begins; what is under way then is lost, and its
             clients are told. 0 ends the server at once.
         processes: which of the ids are played in processes, whatever ``backend`` is.
-        others: as for `rlvr.adapters.serving.sessions.SessionTable`; ``limit`` is for each id.
+        table_options: as for `rlvr.adapters.serving.sessions.SessionTable`; ``limit`` is for each id.
 
     Attributes:
         url: for `connect`: the address, and ``?token=…`` where the token is a new one.
@@ -486,7 +486,7 @@ class EnvServer(WebServer):
         hosts: Collection[str] = (),
         drain: float = DRAIN_SECONDS,
         processes: Collection[str] = (),
-        **others: Any,
+        **table_options: Any,
     ) -> None:
         if token is None and not is_loopback(host):
             raise ValueError(f"{host} can be reached by others: ask for a token, or serve at 127.0.0.1")
@@ -508,7 +508,7 @@ class EnvServer(WebServer):
         try:
             for each in ids:
                 backend = {"backend": "process"} if each in processes else {}
-                self.tables[each] = self._table(each, settings, **others | backend)
+                self.tables[each] = self._table(each, settings, **table_options | backend)
             self.sessions = self.tables[ids[0]]
             served = self._application(hosts)
         except BaseException:
@@ -520,8 +520,8 @@ class EnvServer(WebServer):
         self._uvicorn = web_server(served, self._most_waiting())
         self._uvicorn.handle_exit = self._signalled  # type: ignore
 
-    def _table(self, env_id: str, settings: dict[str, Any] | None, **others: Any) -> SessionTable:
-        return SessionTable(env_id, settings, **others)
+    def _table(self, env_id: str, settings: dict[str, Any] | None, **table_options: Any) -> SessionTable:
+        return SessionTable(env_id, settings, **table_options)
 
     def _application(self, hosts: Collection[str]) -> Starlette:
         max_connections = 2 * sum(table.limit for table in self.tables.values()) + 16

@@ -248,14 +248,14 @@ def error_in(message: Mapping[str, Any]) -> dict[str, str] | None:
 
 
 def read_answer(
-    message: Mapping[str, Any], op: str, asked: Sequence[Mapping[str, Any]], count: int, greeting: Greeting
+    message: Mapping[str, Any], op: str, items: Sequence[Mapping[str, Any]], count: int, greeting: Greeting
 ) -> list[Any]:
     """What an answer holds: the names of sessions for ``open``; a dict for each item otherwise, with values unpacked,
     or with an ``error``.
 
     Args:
         message: JSON, an answer to this request and no error.
-        op, asked, count: the operation, the items and the count of the request.
+        op, items, count: of the request.
         greeting: of this server.
 
     Raises:
@@ -265,14 +265,14 @@ def read_answer(
     name = "sessions" if op == "open" else "results"
     _fields(message, "an answer", {"id": _ANY, name: lambda value: isinstance(value, list)})
     results: list[Any] = message[name]
-    if len(results) != (count if op == "open" else len(asked)):
-        raise ValueError(f"{op} was asked of {count if op == 'open' else len(asked)}, and {len(results)} were answered")
+    if len(results) != (count if op == "open" else len(items)):
+        raise ValueError(f"{op} was asked of {count if op == 'open' else len(items)}, and {len(results)} were answered")
     if op == "open":
         if not all(map(_text(64, 1), results)) or len(set(results)) < count:
             raise ValueError("sessions are different texts of 1 to 64 characters")
         return results
     pixels = Pixels()
-    return [_result(result, op, item, greeting, pixels) for result, item in zip(results, asked, strict=True)]
+    return [_result(result, op, item, greeting, pixels) for result, item in zip(results, items, strict=True)]
 
 
 def _result(result: Any, op: str, item: Mapping[str, Any], greeting: Greeting, pixels: Pixels) -> dict[str, Any]:

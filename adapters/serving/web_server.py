@@ -240,10 +240,10 @@ def allowed_files(needed: int) -> int:
     if soft == resource.RLIM_INFINITY:
         return needed
     if needed > soft:
-        more = 2 * needed if hard == resource.RLIM_INFINITY else min(hard, 2 * needed)
+        raised = 2 * needed if hard == resource.RLIM_INFINITY else min(hard, 2 * needed)
         with suppress(ValueError, OSError):  # a system may allow less than it says
-            resource.setrlimit(resource.RLIMIT_NOFILE, (more, hard))
-            return more
+            resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+            return raised
     return soft
 
 

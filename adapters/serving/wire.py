@@ -288,8 +288,8 @@ def pack(value: Any, depth_left: int = MAX_DEPTH) -> Any:
 class Pixels:
     """How many pixels the images of one message may still have."""
 
-    def __init__(self, left: int = MAX_PIXELS) -> None:
-        self.left = left
+    def __init__(self, limit: int = MAX_PIXELS) -> None:
+        self.left = limit
 
     def take(self, height: int, width: int) -> None:
         """Raise ValueError if they are too many."""

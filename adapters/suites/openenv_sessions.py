@@ -178,10 +178,11 @@ class AgentSession(_PlayedSession):
         """
         until = None if timeout_s is None else time.monotonic() + timeout_s
         for _ in range(self._max_turns):
-            left = None if until is None else max(0.0, until - time.monotonic())
+            seconds_left = None if until is None else max(0.0, until - time.monotonic())
             limit = self.harness.adapter.config.session_timeout_s
-            seen = self.harness.step(HarnessAction(message=""), timeout_s=limit if left is None else min(left, limit))
-            if seen.done:
+            seconds = limit if seconds_left is None else min(seconds_left, limit)
+            turn = self.harness.step(HarnessAction(message=""), timeout_s=seconds)
+            if turn.done:
                 break
         verdict = self.harness.verdict
         if until is not None and time.monotonic() >= until and verdict is not None and verdict.status == "timeout":

@@ -105,8 +105,8 @@ class OpenRewardApp:
             self._under_way += 1
             try:
                 self._admit(request, public)
-                found = await answer(request)
-                return json_response(found) if isinstance(found, dict | list) else found
+                result = await answer(request)
+                return json_response(result) if isinstance(result, dict | list) else result
             except ProtocolError as refusal:
                 return json_response({"detail": refusal.message[:500]}, CODES[refusal.code])
             except Exception:
@@ -484,7 +484,7 @@ class OpenRewardServer(EnvServer):
         env_ids: what is served. Each goes by its id's last part in lower case, such as ``sql-v0``.
         settings: given to ``gym.make`` of each. Tools are served as tools unless ``tools_in`` says otherwise.
         tasks: as in `OpenRewardApp`.
-        others: as in `EnvServer`; ``limit`` is for each environment.
+        options: as in `EnvServer`; ``limit`` is for each environment.
 
     Raises:
         ValueError: two environments of one name, or what `EnvServer` refuses.
@@ -496,7 +496,7 @@ class OpenRewardServer(EnvServer):
         settings: dict[str, Any] | None = None,
         *,
         tasks: int = LISTED_TASKS,
-        **others: Any,
+        **options: Any,
     ) -> None:
         names = [env_id.rpartition("/")[2].lower() for env_id in env_ids]
         if not names or len(set(names)) < len(names):
@@ -504,13 +504,13 @@ class OpenRewardServer(EnvServer):
                 f"environments are served by different names, one at least; got {', '.join(names) or 'none'}"
             )
         self._env_ids, self._names, self._tasks = list(env_ids), names, tasks
-        super().__init__(env_ids[0], settings, **others)
+        super().__init__(env_ids[0], settings, **options)
 
-    def _table(self, env_id: str, settings: dict[str, Any] | None, **others: Any) -> SessionTable:
+    def _table(self, env_id: str, settings: dict[str, Any] | None, **options: Any) -> SessionTable:
         self._tables: list[SessionTable] = []
         try:
             for each in self._env_ids:
-                self._tables.append(_native(each, settings or {}, others))
+                self._tables.append(_native(each, settings or {}, options))
         except BaseException:
             for table in self._tables:
                 table.shutdown()
@@ -524,14 +524,14 @@ class OpenRewardServer(EnvServer):
         return application(app)
 
 
-def _native(env_id: str, settings: dict[str, Any], others: dict[str, Any]) -> SessionTable:
+def _native(env_id: str, settings: dict[str, Any], options: dict[str, Any]) -> SessionTable:
     """A table whose environments leave their tools to us."""
-    table = SessionTable(env_id, settings, **others)
+    table = SessionTable(env_id, settings, **options)
     native = with_native_tools(table.first, settings)
     if native == settings or getattr(getattr(table.first.unwrapped, "task", None), "tools", None):
         return table
     table.shutdown()
-    return SessionTable(env_id, native, **others)
+    return SessionTable(env_id, native, **options)
 
 
 def _new() -> str:

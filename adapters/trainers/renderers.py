@@ -118,10 +118,10 @@ class AppendingRenderer:
         conversation = Conversation("", [{"role": "assistant", "content": ""}], rendered=1)
         conversation.messages += [{"role": message["role"], "content": _text(message)} for message in new_messages]
         conversation.tokens.append_context(before[-1:])
-        new = self._renderer.render(conversation)
+        context = self._renderer.render(conversation)
         return RenderedTokens(
-            token_ids=before + new,
-            message_indices=[-1] * len(before) + [len(new_messages) - 1] * len(new),
+            token_ids=before + context,
+            message_indices=[-1] * len(before) + [len(new_messages) - 1] * len(context),
             message_roles=[message["role"] for message in new_messages],
         )
 

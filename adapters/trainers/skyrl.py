@@ -57,8 +57,8 @@ class RlvrTextEnv(BaseTextEnv):  # type: ignore[misc]  # skyrl-gym is not here w
         """Begin the row's task: its messages, and an empty info."""
         messages = [dict(message) for message in prompt]
         session = self.session = EpisodeSession(self._task, use_system=any(m["role"] == "system" for m in messages))
-        shown = session.messages
-        if shown and (not messages or messages[-1]["content"] != shown[-1]["content"]):
+        own_messages = session.messages
+        if own_messages and (not messages or messages[-1]["content"] != own_messages[-1]["content"]):
             raise ValueError(f"the row's prompt is not what {self._task.env_id} shows: make the rows anew")
         turns = turns_of(session.env, session.info)
         if self.allowed is not None and turns is not None and turns > self.allowed:
@@ -129,11 +129,11 @@ class ValidOnly:
         for rows, task, is_valid in zip(episodes, tasks, valid, strict=True):
             if is_valid:
                 continue
-            others = [other for other, its, ok in zip(episodes, tasks, valid, strict=True) if ok and its == task]
-            total = sum(_total(rewards[row]) for other in others for row in other)
+            siblings = [other for other, its, ok in zip(episodes, tasks, valid, strict=True) if ok and its == task]
+            total = sum(_total(rewards[row]) for sibling in siblings for row in sibling)
             for row in rows:
                 masks[row] = [0] * len(masks[row])
-                rewards[row] = _set(rewards[row], total / len(others) if others and row == rows[-1] else 0.0)
+                rewards[row] = _set(rewards[row], total / len(siblings) if siblings and row == rows[-1] else 0.0)
         return output
 
 

@@ -296,10 +296,10 @@ class TaskDatasetBuilder(types.RLDatasetBuilder):  # type: ignore[misc]
         held_out = self._specs({**self.kwargs, "split": "test"}, None, self.test_tasks)
         return train, TaskDataset(held_out, 1, len(held_out), replace(group, group_size=1))
 
-    def _specs(self, kwargs: dict[str, Any], n: int | None, wanted: int) -> list[TaskSpec]:
+    def _specs(self, kwargs: dict[str, Any], n: int | None, count: int) -> list[TaskSpec]:
         module, _, name = self.env_id.rpartition(":")
         first = TaskSpec(name, self.seed, module or "rlvr", kwargs)
         if n is None:
             size = size_of(first.make())
-            n = wanted if size is None else min(size, wanted)
+            n = count if size is None else min(size, count)
         return [spec for spec, _ in tasks(first, n, self.use_system)]

@@ -71,12 +71,12 @@ def rollout_function(
         ]
         scored = True
         while _anywhere(trainer, live := [e for e in episodes if not e.done], together):
-            asked = episodes if together else live
+            generating = episodes if together else live
             longest = token_budget if together else max(e.tokens_left for e in live)
             with _at_most(trainer, min(max_turn_tokens or token_budget, longest)):
-                ids, logprobs = generate([e.prompt() for e in asked], None, {}, 1)
+                ids, logprobs = generate([e.prompt() for e in generating], None, {}, 1)
             scored = scored and logprobs is not None
-            for index, episode in enumerate(asked):
+            for index, episode in enumerate(generating):
                 if not episode.done:
                     episode.step_tokens(ids[index], logprobs[index] if logprobs is not None else None)
         for episode in episodes:

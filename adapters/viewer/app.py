@@ -83,8 +83,8 @@ class ViewerGuard:
 
         async def guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
-                more = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
-                message = {**message, "headers": [*message.get("headers", []), *more]}
+                fields = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+                message = {**message, "headers": [*message.get("headers", []), *fields]}
             await send(message)
 
         status, wrong = self._wrong(scope, headers)

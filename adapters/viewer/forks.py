@@ -94,7 +94,7 @@ class Forks:
             "file": str(self.file) if episode.done else "",
         }
 
-    def go_on(self, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    def go_on(self, name: str, command: Mapping[str, Any]) -> dict[str, Any]:
         """Play one ``action``, or with ``agent`` to the end; a fork that has ended is written.
 
         Raises:
@@ -102,7 +102,7 @@ class Forks:
             ValueError: neither is asked for, the fork has ended or is under way, or cannot go on.
         """
         playing = self._held(name)
-        agent, by = self._agent(asked)
+        agent, by = self._agent(command)
         if not playing.busy.acquire(blocking=False):
             raise ValueError("the fork is being played: wait until its turn has ended")
         try:
@@ -121,8 +121,8 @@ class Forks:
             playing.busy.release()
         return self.shown(name)
 
-    def _agent(self, asked: Mapping[str, Any]) -> tuple[Agent, str]:
-        action, name = asked.get("action"), asked.get("agent")
+    def _agent(self, command: Mapping[str, Any]) -> tuple[Agent, str]:
+        action, name = command.get("action"), command.get("agent")
         if isinstance(action, str) and name is None:
             if len(action) > MAX_ACTION:
                 raise ValueError(f"an action has at most {MAX_ACTION:,} characters, got {len(action):,}")

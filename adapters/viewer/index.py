@@ -307,11 +307,11 @@ def _traces(path: Path, rows: Sequence[sqlite3.Row]) -> Iterator[tuple[sqlite3.R
     """The traces of some rows of one file, in their order; a file that has changed gives those that it still holds."""
     try:
         if path.suffix in READERS:
-            wanted = {row["number"]: row for row in rows}
-            last = max(wanted)
+            rows_by_number = {row["number"]: row for row in rows}
+            last = max(rows_by_number)
             for number, trace in enumerate(islice(READERS[path.suffix](path), last + 1)):
-                if number in wanted:
-                    yield wanted[number], trace
+                if number in rows_by_number:
+                    yield rows_by_number[number], trace
             return
         with path.open("rb") as file:
             for row in rows:
@@ -321,12 +321,12 @@ def _traces(path: Path, rows: Sequence[sqlite3.Row]) -> Iterator[tuple[sqlite3.R
         return
 
 
-def _head(path: Path, taken: int) -> str:
+def _head(path: Path, length: int) -> str:
     """What tells whether the bytes that were read are still there: their first ones and their last ones."""
     with path.open("rb") as file:
-        first = file.read(min(HEAD, taken))
-        file.seek(max(0, taken - HEAD))
-        return hashlib.sha256(first + file.read(min(HEAD, taken))).hexdigest()
+        first = file.read(min(HEAD, length))
+        file.seek(max(0, length - HEAD))
+        return hashlib.sha256(first + file.read(min(HEAD, length))).hexdigest()
 
 
 class _FileReading:

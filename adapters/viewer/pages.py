@@ -62,8 +62,10 @@ class Pages:
         for source in self.index.sources:
             if source.folder is not None:
                 series, wrong = self._series(source)
-                config, more = self._config(source)
-                runs.append({"name": source.name, "series": series, "config": config, "problems": wrong + more})
+                config, config_problems = self._config(source)
+                runs.append(
+                    {"name": source.name, "series": series, "config": config, "problems": wrong + config_problems}
+                )
         return {"runs": runs}
 
     def _series(self, source: TraceSource) -> Any:
@@ -85,23 +87,23 @@ class Pages:
             return {}, [str(error)]
         return {}, []
 
-    def episodes(self, asked: Mapping[str, str]) -> dict[str, Any]:
+    def episodes(self, filters: Mapping[str, str]) -> dict[str, Any]:
         """A part of the list of episodes; see `queries.listing`."""
-        return queries.listing(self.index.reader, asked)
+        return queries.listing(self.index.reader, filters)
 
     def choices(self) -> dict[str, Any]:
         """The values that each filter offers, and how often each occurs."""
         return queries.choices(self.index.reader)
 
-    def signs(self, asked: Mapping[str, str]) -> dict[str, Any]:
+    def signs(self, filters: Mapping[str, str]) -> dict[str, Any]:
         """The signs of reward hacking among the episodes that the filters select.
 
         Phrases are looked for in at most `MAX_TEXTS` replies of each outcome.
         """
         (state,) = self.index.reader.execute("SELECT COUNT(*) || ' ' || COALESCE(MAX(id), 0) FROM episodes")
-        key = (state[0], *sorted(asked.items()))
+        key = (state[0], *sorted(filters.items()))
         if self._signs.get(key) is None:
-            replies = queries.graded_replies(self.index.reader, asked)
+            replies = queries.graded_replies(self.index.reader, filters)
             self._signs = {key: find_signs(replies, self.index.replies(to_read(replies))).to_dict()}
         return self._signs[key]
 

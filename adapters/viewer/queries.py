@@ -47,7 +47,7 @@ def match_of(text: str) -> str:
     return " ".join(terms)
 
 
-def conditions(asked: Mapping[str, str]) -> tuple[str, list[Any]]:
+def conditions(filters: Mapping[str, str]) -> tuple[str, list[Any]]:
     """The WHERE clause of the filters, and its values.
 
     Raises:
@@ -56,29 +56,29 @@ def conditions(asked: Mapping[str, str]) -> tuple[str, list[Any]]:
     clauses: list[str] = []
     values: list[Any] = []
     for name in CHOICES:
-        if chosen := [each for each in asked.get(name, "").split(",") if each]:
+        if chosen := [each for each in filters.get(name, "").split(",") if each]:
             column = "CAST(level AS TEXT)" if name == "level" else name  # a cast would hide the others from an index
             clauses.append(f"{column} IN ({','.join('?' * len(chosen))})")
             values += chosen
     for name, column in RANGES.items():
         for end, compare in (("min", ">="), ("max", "<=")):
-            if bound := asked.get(f"{end}_{name}", ""):
+            if bound := filters.get(f"{end}_{name}", ""):
                 try:
                     values.append(float(bound))
                 except ValueError:
                     raise QueryError(f"{end}_{name} must be a number, got {bound!r:.40}") from None
                 clauses.append(f"{column} {compare} ?")
-    if tool := asked.get("tool", ""):
+    if tool := filters.get("tool", ""):
         clauses.append("' ' || tools || ' ' LIKE ? ESCAPE '\\'")
         values.append(f"% {_literal(tool)} %")
-    if error := asked.get("error", ""):
+    if error := filters.get("error", ""):
         clauses.append("error LIKE ? ESCAPE '\\'")
         values.append(f"%{_literal(error)}%")
     for name in ("task", "grp"):
-        if asked.get(name, ""):
+        if filters.get(name, ""):
             clauses.append(f"{name} = ?")
-            values.append(asked[name])
-    if text := asked.get("q", "").strip():
+            values.append(filters[name])
+    if text := filters.get("q", "").strip():
         words = match_of(text)
         if not words:
             raise QueryError(f"a search needs a word with a letter or a digit, got {text!r:.40}")
@@ -91,16 +91,16 @@ def _literal(text: str) -> str:
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
-def listing(reader: sqlite3.Connection, asked: Mapping[str, str]) -> dict[str, Any]:
+def listing(reader: sqlite3.Connection, filters: Mapping[str, str]) -> dict[str, Any]:
     """``rows`` from ``offset`` on, at most ``limit``, and the ``total`` that the filters select; of an offset of 0 also
     ``replies``, see `reply_counts`.
 
     Raises:
         QueryError: a filter cannot be understood.
     """
-    where, values = conditions(asked)
-    offset, limit = _count(asked, "offset", 0), min(_count(asked, "limit", 100), MAX_LIMIT)
-    order = asked.get("sort", "") or "id"
+    where, values = conditions(filters)
+    offset, limit = _count(filters, "offset", 0), min(_count(filters, "limit", 100), MAX_LIMIT)
+    order = filters.get("sort", "") or "id"
     descending = order.startswith("-")
     column = order.removeprefix("-")
     if column not in ORDERS:
@@ -113,11 +113,11 @@ def listing(reader: sqlite3.Connection, asked: Mapping[str, str]) -> dict[str, A
         [*values, limit, offset],
     ).fetchall()
     (total,) = reader.execute(f"SELECT COUNT(*) FROM episodes{where}", values).fetchone()
-    counts = {} if offset else {"replies": reply_counts(reader, asked)}
+    counts = {} if offset else {"replies": reply_counts(reader, filters)}
     return {"rows": [dict(row) for row in rows], "total": total, "offset": offset, **counts}
 
 
-def reply_counts(reader: sqlite3.Connection, asked: Mapping[str, str]) -> dict[str, Any]:
+def reply_counts(reader: sqlite3.Connection, filters: Mapping[str, str]) -> dict[str, Any]:
     """What `rlvr.agents.evaluation.summary.Evaluation` counts, of the episodes that the filters select.
 
     ``replies``, how many of them were ``cut``, how many actions were ``unread``, and ``flaws`` by name.
@@ -125,7 +125,7 @@ def reply_counts(reader: sqlite3.Connection, asked: Mapping[str, str]) -> dict[s
     Raises:
         QueryError: a filter cannot be understood.
     """
-    where, values = conditions(asked)
+    where, values = conditions(filters)
     sums = "COALESCE(SUM(replies), 0), COALESCE(SUM(cut), 0), COALESCE(SUM(unread), 0)"
     replies, cut, unread = reader.execute(f"SELECT {sums} FROM episodes{where}", values).fetchone()
     flaws: dict[str, int] = {}
@@ -138,8 +138,8 @@ def reply_counts(reader: sqlite3.Connection, asked: Mapping[str, str]) -> dict[s
     return {"replies": replies, "cut": cut, "unread": unread, "flaws": flaws}
 
 
-def _count(asked: Mapping[str, str], name: str, default: int) -> int:
-    text = asked.get(name, "") or str(default)
+def _count(filters: Mapping[str, str], name: str, default: int) -> int:
+    text = filters.get(name, "") or str(default)
     if not (text.isascii() and text.isdecimal() and len(text) < 12):
         raise QueryError(f"{name} must be a whole number, got {text!r:.40}")
     return int(text)
@@ -166,13 +166,13 @@ def _commonest(counts: Mapping[Any, int]) -> list[list[Any]]:
     return [[value, count] for value, count in ranked[:MAX_CHOICES]]
 
 
-def graded_replies(reader: sqlite3.Connection, asked: Mapping[str, str]) -> list[GradedReply]:
+def graded_replies(reader: sqlite3.Connection, filters: Mapping[str, str]) -> list[GradedReply]:
     """The episodes that the filters select, as `rlvr.agents.evaluation.reward_hacking.find_signs` takes them.
 
     Raises:
         QueryError: a filter cannot be understood.
     """
-    where, values = conditions(asked)
+    where, values = conditions(filters)
     rows = reader.execute(
         "SELECT id, env, CASE task WHEN '' THEN grp ELSE task END, answer, reply, "
         "CASE WHEN tokens > 0 THEN tokens ELSE characters END, "

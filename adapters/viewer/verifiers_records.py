@@ -64,8 +64,8 @@ def verifiers_trace(record: Mapping[str, Any]) -> Trace:
 def _about(agent: Mapping[str, Any]) -> dict[str, Any]:
     """What else a record says of an agent; its messages and tools are shown apart."""
     fields = ("stop_condition", "rewards", "metrics", "info", "num_input_tokens", "num_output_tokens", "timing")
-    who = mapping_of(agent.get("agent"))
-    named = {"name": who.get("name"), "model": mapping_of(who.get("config")).get("model")}
+    agent_info = mapping_of(agent.get("agent"))
+    named = {"name": agent_info.get("name"), "model": mapping_of(agent_info.get("config")).get("model")}
     return {**named, **{name: agent[name] for name in fields if agent.get(name)}}
 
 
@@ -139,14 +139,14 @@ def _branches(nodes: Sequence[Mapping[str, Any]]) -> list[list[int]]:
     """
     parents = [whole_of(node.get("parent")) for node in nodes]
     parents = [p if p is not None and 0 <= p < index else None for index, p in enumerate(parents)]
-    inner, shown = set(parents), [False] * len(nodes)
+    inner, is_shown = set(parents), [False] * len(nodes)
     branches = []
     for leaf in (index for index, node in enumerate(nodes) if node and index not in inner):
         path: list[int] = []
         index: int | None = leaf
-        while index is not None and not shown[index]:
+        while index is not None and not is_shown[index]:
             path += [index] * bool(nodes[index])
-            shown[index] = True
+            is_shown[index] = True
             index = parents[index]
         branches.append(path[::-1])
     return branches
