@@ -19,7 +19,7 @@ from rlvr.agents.driver.env_calls import NO_CALL, EnvCall, Outcome, TimeLimitExc
 from rlvr.agents.episode import Episode, RolloutRequest, Turn
 from rlvr.envs import Verdict
 from rlvr.envs.core.images import text_of
-from rlvr.envs.core.verdict import env_error, provoked_verdict
+from rlvr.envs.core.verdict import Provoked, env_error, provoked_verdict
 from rlvr.envs.vector.step_trials import StepHistory
 
 Env = gym.Env[Any, str]
@@ -177,6 +177,9 @@ class ActiveEpisode:
         """End the episode: "timeout" where nothing came in time, a 0 if the action made that, else "env_error"."""
         if isinstance(error, TimeLimitExceeded) and error.provoked:
             self.episode.verdict = provoked_verdict("the environment", f"{where}: {error}")
+            self.episode.terminated = True
+        elif isinstance(error, Provoked):
+            self.episode.verdict = provoked_verdict(where, f"{error}")
             self.episode.terminated = True
         elif isinstance(error, TimeLimitExceeded):
             self.episode.verdict = env_error(str(error), where, timeout=True)

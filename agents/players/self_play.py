@@ -3,24 +3,28 @@
 Every request is one match, and its episode is that of the request's own seat: the members of a group have the same deal
 and the same seat, so that a group's mean is a baseline of its role. The other seats' tokens stand in conversations of
 their own and are never trained on; the trained seat reads their moves as part of its observations, without loss.
+
+Where another seat has no reply, a control decides whose doing that is (`rlvr.agents.players.seat_controls`).
 """
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Protocol
 
-from rlvr.agents.conversation import Agent, Conversation, Reply
+from rlvr.agents.conversation import Agent, Conversation, Message, Reply
 from rlvr.agents.driver.active_episode import ActiveEpisode, new_episode
 from rlvr.agents.driver.env_calls import NO_CALL
 from rlvr.agents.episode import Episode, RolloutRequest
+from rlvr.agents.players.seat_controls import control_match, moved, observed
 from rlvr.agents.rollout import Rollout
 from rlvr.envs import TextEnv
-from rlvr.envs.core.verdict import env_error
+from rlvr.envs.core.verdict import Provoked, answers_beside_controls, env_error, goes_through
 from rlvr.envs.players.single import POOL, SELF, SeatEpisode, game_task, is_language_model
 
 
@@ -81,6 +85,7 @@ class _SeatMatch:
 
     active: ActiveEpisode
     state: SeatEpisode
+    start: SeatEpisode  # before the first move
     first: tuple[Any, dict[str, Any]]
     names: dict[int, str]  # of the seats of language models
     others: dict[int, Conversation] = field(default_factory=dict)
@@ -89,6 +94,13 @@ class _SeatMatch:
     @property
     def episode(self) -> Episode:
         return self.active.episode
+
+    def texts(self) -> dict[int, list[str]]:
+        """What each of the other seats has written."""
+        return {
+            seat: [message["content"] for message in conversation.messages if message["role"] == "assistant"]
+            for seat, conversation in self.others.items()
+        }
 
 
 class SelfPlayRollout(Rollout):
@@ -141,17 +153,50 @@ class SelfPlayRollout(Rollout):
                 if self._played(live[index], conversation, replies[index]):
                     yield index, live.pop(index).episode
 
-    def _replies(self, live: dict[int, _SeatMatch], asked: dict[int, Conversation]) -> dict[int, Reply]:
+    def _replies(self, live: dict[int, _SeatMatch], asked: dict[int, Conversation]) -> dict[int, Reply | Exception]:
         """The reply to each conversation: one batch for each model."""
         by_name: dict[str, list[int]] = defaultdict(list)
         for index, match in live.items():
             seat = self.task.waits_for(match.state)
             by_name[SELF if seat is None else match.names[seat]].append(index)
-        replies: dict[int, Reply] = {}
+        replies: dict[int, Reply | Exception] = {}
         for name, indices in sorted(by_name.items()):
             agent = self.agent if name == SELF else self.opponents.agent(name)
-            replies.update(zip(indices, agent.act([asked[index] for index in indices]), strict=True))
+            answers = self._answers(agent, [live[index] for index in indices], [asked[index] for index in indices])
+            replies.update(zip(indices, answers, strict=True))
         return replies
+
+    def _answers(
+        self, agent: Agent, matches: Sequence[_SeatMatch], conversations: Sequence[Conversation]
+    ) -> list[Reply | Exception]:
+        """An agent's replies in several matches; a failure where it has none for another seat than the trained one."""
+
+        def ask(questions: Sequence[tuple[bool, Conversation]]) -> list[Reply | Exception]:
+            replies = agent.act([conversation for _, conversation in questions])
+            return [
+                RuntimeError(reply.error or "its context is full")
+                if judged and reply.stop in ("context", "error")
+                else reply
+                for (judged, _), reply in zip(questions, replies, strict=True)
+            ]
+
+        # Before its first turn the trained seat has written nothing that could be to blame.
+        judged = [
+            bool(match.episode.turns) and conversation is not match.active.conversation
+            for match, conversation in zip(matches, conversations, strict=True)
+        ]
+        questions = [*zip(judged, conversations, strict=True)]
+        return answers_beside_controls(ask, questions, lambda i: (True, self._control(matches[i], conversations[i])))
+
+    def _control(self, match: _SeatMatch, conversation: Conversation) -> Conversation:
+        """What the seat that must move would read had another player had the trained seat."""
+        seat = self.task.waits_for(match.state)
+        assert seat is not None  # for the type checker: the trained seat's replies are not judged here
+        try:
+            _, messages = control_match(self.task, match.start, seat, match.texts())
+        except Exception:  # the game fails without the policy's words, and is judged where it fails
+            return conversation
+        return Conversation(f"{conversation.key}/control", [*self._system(), *messages])
 
     def _begin(self, request: RolloutRequest) -> _SeatMatch:
         env = self.base.spawn()
@@ -168,7 +213,11 @@ class SelfPlayRollout(Rollout):
         if drawn:
             episode.training["opponents"] = drawn
         active = ActiveEpisode(None, episode, Conversation(episode.key, []), self.use_system)
-        return _SeatMatch(active, state, first, names)
+        return _SeatMatch(active, state, state, first, names)
+
+    def _system(self) -> list[Message]:
+        """How the conversation of another seat opens."""
+        return [{"role": "system", "content": self.task.system}] if self.use_system and self.task.system else []
 
     def _conversation(self, match: _SeatMatch) -> Conversation:
         """The conversation of the seat that must move, up to its observation."""
@@ -179,34 +228,43 @@ class SelfPlayRollout(Rollout):
                 match.active.begin((task.observe(state._replace(turn=0)), match.first[1]))
             return match.active.conversation
         if seat not in match.others:
-            system = [{"role": "system", "content": task.system}] if self.use_system and task.system else []
-            match.others[seat] = Conversation(f"{match.episode.key}/seat {seat}", list(system))  # type: ignore[arg-type]
-        conversation, read = match.others[seat], match.read.get(seat)
-        referee = task.referee
-        text = task.first_text(state.match, seat) if read is None else referee.observe(state.match, seat, read)
+            match.others[seat] = Conversation(f"{match.episode.key}/seat {seat}", self._system())
+        conversation = match.others[seat]
+        text = observed(task, state, seat, match.read.get(seat))
         conversation.messages.append({"role": "user", "content": text})
         match.read[seat] = len(state.match.log)
         return conversation
 
-    def _played(self, match: _SeatMatch, conversation: Conversation, reply: Reply) -> bool:
+    def _played(self, match: _SeatMatch, conversation: Conversation, reply: Reply | Exception) -> bool:
         """Play a reply; whether the episode is over.
 
         Raises:
             ValueError: the agent pauses completions.
         """
+        if isinstance(reply, Exception):
+            return match.active.fail("another seat", reply)
         if reply.stop == "pause":
             raise ValueError("self-play has no partial rollouts: leave sampling.segment out")
         if conversation is match.active.conversation:
             return self._own(match, reply)
-        if reply.stop not in ("stop", "length"):
+        if reply.stop not in ("stop", "length"):  # before the trained seat has written anything
             return match.active.fail("another seat", RuntimeError(reply.error or "its context is full"))
-        conversation.append_reply(reply)
         seat = self.task.waits_for(match.state)
+        assert seat is not None  # for the type checker: the conversation is another seat's
         try:
-            match.state = self.task.moved_by(match.state, -1 if seat is None else seat, reply.text)
-        except Exception as error:  # the rules or a bot failed, and not the policy
-            return match.active.fail("the game", error)
+            state = self.task.moved_by(match.state, seat, reply.text)
+        except Exception as error:  # the rules or a bot failed
+            provoked = bool(match.episode.turns) and goes_through(lambda: self._control_move(match, seat, reply.text))
+            return match.active.fail("the game", Provoked(error) if provoked else error)
+        conversation.append_reply(reply)
+        match.state = state
         return self._observed(match)
+
+    def _control_move(self, match: _SeatMatch, seat: int, text: str) -> None:
+        """Play what another seat wrote in a match with another player in the trained seat."""
+        state, _ = control_match(self.task, match.start, seat, match.texts())
+        if self.task.waits_for(state) == seat:
+            moved(self.task, state, seat, text, random.Random(0))
 
     def _own(self, match: _SeatMatch, reply: Reply) -> bool:
         match.active.answer(reply)

@@ -8,13 +8,15 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from rlvr.envs.core.hints import require_known
-from rlvr.envs.core.verdict import goes_through
+from rlvr.envs.core.verdict import Provoked, answer_beside_control
 from rlvr.envs.endpoint import DEADLINE, Endpoint, EndpointError, chat
 from rlvr.envs.rewards.extraction import visible_text
 from rlvr.envs.tools.kits import within
@@ -29,9 +31,12 @@ BRIEF: Final = (
     "What you want: {wanted}\nWhat you know:\n{known}"
 )
 UNHEARD: Final = "I am sorry, I could not follow that."
+UNRECORDED: Final = "(no answer: no such conversation is recorded)"
+HARMLESS: Final = "Hello?"  # a message that any customer can answer
 GREETING: Final = "Service desk. What can we do for you?"
 
 Chat = Callable[[Sequence[Mapping[str, str]]], str]
+_LOG = logging.getLogger("rlvr.envs")
 Exchanges = tuple[tuple[str, str], ...]  # the message of the desk, the answer of the customer
 
 
@@ -44,7 +49,7 @@ class ModelCustomer:
 
     Args:
         speaker: an OpenAI-compatible endpoint, or any function from chat messages to text; None says only what is in
-            ``replies``.
+            ``replies``, and `UNRECORDED` to all else: it replays episodes, and serves no policy.
         seconds: how long a function may take; an endpoint has a deadline of its own.
         replies: of an earlier customer.
 
@@ -82,42 +87,38 @@ class ModelCustomer:
             talk: the messages and answers since.
             message: the desk's last.
 
-        A message that gets no answer, as it is beyond the model's context say, is answered with `UNHEARD`, where
-        another does.
+        Where the model has no answer to what the desk wrote, as it is beyond its context say, and has one to harmless
+        messages in its place, the answer is `UNHEARD`.
 
         Raises:
-            ToolFault: no answer, or none in time, to a message of ours either.
+            ToolFault: no answer, or none in time, to harmless messages either.
         """
         messages = conversation(wanted, known, talk, message.strip() or "(says nothing)")
         key = hashlib.sha256(json.dumps(messages).encode()).hexdigest()
         answer = self.replies.get(key)
         if answer is None:
+            if self.speaker is None:  # the policy chose its words: it must not void its episode by them
+                _LOG.warning("a customer without a speaker was asked what is not recorded: it only replays episodes")
+                return UNRECORDED
+            harmless = conversation(wanted, known, tuple((HARMLESS, answered) for _, answered in talk), HARMLESS)
             try:
-                answer = self._ask(messages)
-            except ToolFault as fault:
-                if not goes_through(lambda: self._ask(conversation(wanted, known, (), "Hello?"))):
-                    raise fault from None
-                try:  # it may have been away for a moment
-                    answer = self._ask(messages)
-                except ToolFault:
-                    answer = UNHEARD
+                answer = answer_beside_control(partial(self._ask, self.speaker), messages, harmless)
+            except Provoked:
+                answer = UNHEARD
             with self._lock:
                 answer = self.replies.setdefault(key, answer)  # of two who asked at once, the first
                 while len(self.replies) > REMEMBERED:
                     self.replies.popitem(last=False)
         return answer
 
-    def _ask(self, messages: Sequence[Mapping[str, str]]) -> str:
-        if self.speaker is None:
-            raise ToolFault("the customer: nothing is recorded for this conversation")
-        if isinstance(self.speaker, Endpoint):
+    def _ask(self, speaker: Endpoint | Chat, messages: Sequence[Mapping[str, str]]) -> str:
+        if isinstance(speaker, Endpoint):
             try:
-                reply = chat(self.speaker, messages)
+                reply = chat(speaker, messages)
             except EndpointError as error:
                 late = error.code == DEADLINE
                 raise ToolFault(f"the customer: {error}", "timeout" if late else "env_error") from error
         else:
-            speaker = self.speaker
             try:
                 reply = within(self.seconds, "the customer", lambda: _text(speaker(messages)))
             except NotInTime as error:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, TypeVar, get_args
 
 from rlvr.envs.core.hints import require_known
 
@@ -217,3 +217,65 @@ def goes_through(control: Callable[[], object]) -> bool:
     except Exception:
         return False
     return True
+
+
+Question = TypeVar("Question")
+Answer = TypeVar("Answer")
+
+
+class Provoked(Exception):
+    """Another side has no answer to what the policy wrote, and has one to a control; the failure is the cause."""
+
+    def __init__(self, failure: Exception) -> None:
+        super().__init__(f"{failure}")
+        self.__cause__ = failure
+
+
+def answers_beside_controls(
+    ask: Callable[[Sequence[Question]], Sequence[Answer | Exception]],
+    questions: Sequence[Question],
+    control: Callable[[int], Question],
+) -> list[Answer | Exception]:
+    """What another side answers to what the policy wrote, such as a judge, a simulated user or an opponent.
+
+    Where it fails it is asked a control, and if it answers that, the question again: it may have been away for a
+    moment.
+
+    Args:
+        ask: the answers to questions, all at once, or how they failed.
+        control: the question of an index with harmless words in place of the policy's.
+
+    Returns:
+        For each question its answer; `Provoked` where the control alone was answered; else how it failed.
+    """
+    answers = [*ask(questions)]
+    failed = {i: each for i, each in enumerate(answers) if isinstance(each, Exception)}
+    failed = {i: each for i, each in failed.items() if not isinstance(each, ImportError)}
+    controls = ask([control(i) for i in failed]) if failed else ()
+    there = [i for i, each in zip(failed, controls, strict=True) if not isinstance(each, Exception)]
+    for i, again in zip(there, ask([questions[i] for i in there]) if there else (), strict=True):
+        answers[i] = Provoked(failed[i]) if isinstance(again, Exception) else again
+    return answers
+
+
+def answer_beside_control(ask: Callable[[Question], Answer], question: Question, control: Question) -> Answer:
+    """As `answers_beside_controls`, for one question.
+
+    Raises:
+        Provoked: the control alone was answered.
+        Exception: as ``ask`` raised it; the control fails, too.
+    """
+
+    def tried(questions: Sequence[Question]) -> list[Answer | Exception]:
+        answers: list[Answer | Exception] = []
+        for each in questions:
+            try:
+                answers.append(ask(each))
+            except Exception as error:
+                answers.append(error)
+        return answers
+
+    (answer,) = answers_beside_controls(tried, [question], lambda _: control)
+    if isinstance(answer, Exception):
+        raise answer
+    return answer

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from statistics import pstdev
 from typing import Any, Final
 
-from rlvr.envs.core.verdict import Status, Verdict, goes_through
+from rlvr.envs.core.verdict import Provoked, Status, Verdict, answer_beside_control
 from rlvr.envs.endpoint import Endpoint, JudgeError, chat
 from rlvr.envs.rewards.errors import BadOption
 from rlvr.envs.rewards.extraction import visible_text
@@ -83,15 +83,12 @@ class Judge(Rubric):
         if len(response) > MAX_JUDGED_CHARS:
             return self._worst(criteria, f"the response is over the cap of {MAX_JUDGED_CHARS:,} characters")
         try:
-            return self._verdict(criteria, self._scores(sample, criteria, response))
+            scores = answer_beside_control(lambda text: self._scores(sample, criteria, text), response, CONTROL)
+        except Provoked as error:
+            return self._worst(criteria, f"the judge does not score this response, and another one it does: {error}")
         except Exception as error:
-            fault = f"{error}" if isinstance(error, JudgeError) else f"{type(error).__name__}: {error}"
-            if not goes_through(lambda: self._scores(sample, criteria, CONTROL)):
-                return _failed(fault)
-        try:  # the judge is there: it may have been away for a moment
-            return self._verdict(criteria, self._scores(sample, criteria, response))
-        except Exception:
-            return self._worst(criteria, f"the judge does not score this response, and another one it does: {fault}")
+            return _failed(f"{error}" if isinstance(error, JudgeError) else f"{type(error).__name__}: {error}")
+        return self._verdict(criteria, scores)
 
     def _scores(self, sample: Sample, criteria: Sequence[Criterion], response: str) -> list[float]:
         reference = sample.reference if self.with_reference else None

@@ -19,7 +19,7 @@ from rlvr.agents.chat_function import as_chat_function
 from rlvr.agents.models.tiny import tiny_policy
 from rlvr.agents.models.transformers import TransformersAgent
 from rlvr.envs import TextEnv
-from rlvr.envs.agentic.customers import MAX_ANSWER_CHARS, UNHEARD, ModelCustomer, conversation
+from rlvr.envs.agentic.customers import MAX_ANSWER_CHARS, UNHEARD, UNRECORDED, ModelCustomer, conversation
 from rlvr.envs.core.text_env import replay
 from rlvr.envs.endpoint import Endpoint
 from rlvr.envs.tools import Call, write_call
@@ -207,7 +207,20 @@ def test_a_message_that_the_model_cannot_answer_is_answered_and_ends_nothing():
     assert "Kim" in env.step("Who are you?")[0]
 
 
-def test_an_episode_is_replayed_as_long_as_its_replies_are_there(server: Any):
+def test_a_talk_that_is_too_long_whatever_was_said_in_it_is_a_fault():
+    def speak(messages):
+        if len(messages) > 6:
+            raise ValueError("beyond the context")
+        return "My name is Kim."
+
+    env = desk(speak)
+    env.reset(seed=0)
+    for _ in range(2):
+        assert env.step("Who are you?")[4]["verdict"].valid
+    assert env.step("Who are you?")[4]["verdict"].status == "env_error"
+
+
+def test_an_episode_is_replayed_as_long_as_its_replies_are_there(server: Any, caplog: Any):
     env = desk(endpoint(server, "knows"), level=2)
     _, actions, said = expert(env, 7)
     asked = len(server.seen)
@@ -216,8 +229,10 @@ def test_an_episode_is_replayed_as_long_as_its_replies_are_there(server: Any):
     elsewhere = desk(ModelCustomer(None, replies=recorded), level=2)
     assert [heard for heard, *_ in replay(elsewhere, 7, actions)] == said
     elsewhere.reset(seed=7)
-    verdict = elsewhere.step("Something new?")[4]["verdict"]
-    assert (verdict.status, "nothing is recorded" in verdict.reason) == ("env_error", True)
+    heard, _, terminated, _, info = elsewhere.step("Something new?")
+    assert (UNRECORDED in heard, terminated, info["verdict"].valid) == (True, False, True), "no way out for a policy"
+    assert "it only replays episodes" in caplog.text
+    assert recorded == elsewhere.task.customer.replies  # type: ignore[attr-defined]
     assert len(server.seen) == asked
     fresh = desk(endpoint(server, "knows"), level=2)
     assert [heard for heard, *_ in replay(fresh, 7, actions)] != said

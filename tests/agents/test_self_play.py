@@ -98,6 +98,76 @@ def test_an_agent_without_a_reply_for_another_seat_is_nobodys_loss():
             assert "gone" in episode.verdict.reason
 
 
+class Deaf(Listed):
+    """Plays as it is listed, and has no reply for another seat where its conversation is as ``deaf`` says."""
+
+    def __init__(self, deaf, stop="error"):
+        super().__init__()
+        self.deaf, self.stop = deaf, stop
+
+    def act(self, conversations):
+        return [
+            Reply("", self.stop, error="gone") if "/seat " in each.key and self.deaf(each) else reply
+            for each, reply in zip(conversations, super().act(conversations), strict=True)
+        ]
+
+
+@pytest.mark.parametrize("stop", ["error", "context"])
+def test_another_seat_that_has_no_reply_to_what_the_policy_wrote_costs_the_policy_its_match(stop):
+    def deaf(conversation):  # to a1, which is listed first
+        return conversation.messages[-1]["content"].count("Seat 0: a1.") > 0
+
+    episodes = played("TicTacToeDuel", Deaf(deaf, stop))
+    provoked = [each for each in episodes if "another seat failed on what the policy wrote" in each.verdict.reason]
+    assert provoked
+    for episode in provoked:
+        assert (episode.valid, episode.reward, episode.terminated) == (True, 0.0, True)
+        assert episode.turns[-1].action == "a1"
+
+
+def test_another_seat_whose_context_is_too_short_for_any_match_is_nobodys_loss():
+    def deaf(conversation):
+        return sum(message["role"] == "user" for message in conversation.messages) > 1
+
+    episodes = played("TicTacToeDuel", Deaf(deaf, "context"))
+    assert {episode.verdict.status for episode in episodes if not episode.terminated} == {"env_error"}
+    assert all("what the policy wrote" not in episode.verdict.reason for episode in episodes)
+
+
+def test_another_seat_that_was_away_for_a_moment_is_asked_again():
+    asked = []
+
+    def away(conversation):
+        asked.append(conversation.key)
+        read = sum(message["role"] == "user" for message in conversation.messages)
+        return read == 2 and not conversation.key.endswith("control") and asked.count(conversation.key) == 2
+
+    healthy = [(each.reward, each.valid) for each in played("TicTacToeDuel", Listed())]
+    assert [(each.reward, each.valid) for each in played("TicTacToeDuel", Deaf(away))] == healthy
+    assert any(key.endswith("control") for key in asked)
+
+
+def test_a_game_that_fails_on_another_seats_move_by_the_policys_doing_is_its_own(monkeypatch):
+    def reasons(breaks):
+        rollout = SelfPlayRollout("rlvr/TicTacToeDuel-v0", Listed(), env_settings={"opponents": ["self"]})
+        begin = {}
+
+        def play(match, seat, move):
+            if rollout.agent.seen and breaks(match.log[begin.setdefault(match.key, len(match.log)) :], seat):
+                raise ZeroDivisionError("the rules")
+            return type(rollout.task.referee).play(rollout.task.referee, match, seat, move)
+
+        monkeypatch.setattr(rollout.task.referee, "play", play)
+        return [(each.valid, each.reward, each.verdict.reason) for each in rollout(REQUESTS)]
+
+    after_a1 = reasons(lambda log, seat: seat == 1 and any((each.actor, each.move) == (0, "a1") for each in log))
+    provoked = [each for each in after_a1 if "the game failed on what the policy wrote" in each[2]]
+    assert provoked
+    assert {(valid, reward) for valid, reward, _ in provoked} == {(True, 0.0)}
+    always = reasons(lambda log, seat: seat == 1)
+    assert not any("what the policy wrote" in reason for *_, reason in always)
+
+
 def test_fixed_opponents_are_mixed_in_and_stand_alone_in_evaluations():
     settings = {"opponents": ["self", "random", "expert"], "brief": True}
     assert plays_models(settings)
