@@ -78,7 +78,7 @@ def branch_points(env: TextEnv, episode: Episode, positions: Iterable[int]) -> l
     twin = env.spawn()
     messages = episode.opening()
     opening = len(messages)
-    found: list[BranchPoint] = []
+    points: list[BranchPoint] = []
     wanted = sorted(positions)
     ends = [0, *(turn.end for turn in episode.turns)]
     rendered = 0
@@ -90,12 +90,12 @@ def branch_points(env: TextEnv, episode: Episode, positions: Iterable[int]) -> l
         for position in (each for each in wanted if before <= each < end):
             partial = episode.tokens.piece(begin, max(begin, position))
             tokens = episode.tokens.piece(0, before)
-            found.append(BranchPoint(twin.fork(), [*messages], tokens, rendered, partial, episode.tools, opening))
+            points.append(BranchPoint(twin.fork(), [*messages], tokens, rendered, partial, episode.tools, opening))
         if end == ends[-1]:
             break
         messages.append({"role": "assistant", "content": turn.action})
         rendered = len(messages)
-    return found
+    return points
 
 
 def reply_start(tokens: TokenSequence, before: int, end: int) -> int:

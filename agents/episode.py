@@ -32,8 +32,8 @@ class RolloutRequest:
 
     def options(self) -> dict[str, Any]:
         """The ``options`` of ``reset``."""
-        given = {"index": self.index, "split": self.split, "level": self.level}
-        return {name: value for name, value in given.items() if value is not None}
+        options = {"index": self.index, "split": self.split, "level": self.level}
+        return {name: value for name, value in options.items() if value is not None}
 
     def key(self, env_id: str) -> str:
         """The name of the episode, from which its sampling noise is drawn."""

@@ -82,8 +82,8 @@ def _installed_commit() -> str | None:
         record = load_json(metadata.distribution("rlvr").read_text("direct_url.json") or "{}")
     except (metadata.PackageNotFoundError, ValueError):
         return None
-    found = record.get("vcs_info", {}).get("commit_id") if isinstance(record, dict) else None
-    return found if isinstance(found, str) else None
+    commit = record.get("vcs_info", {}).get("commit_id") if isinstance(record, dict) else None
+    return commit if isinstance(commit, str) else None
 
 
 def _git(checkout: Path, *words: str) -> str:

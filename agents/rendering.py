@@ -105,8 +105,8 @@ class Renderer:
         eos: int | None = tokenizer.eos_token_id
         if self.end_id is None:
             self.end_id = eos
-        given = (self.end_id, eos, *end_ids)
-        self.end_ids: frozenset[int] = frozenset(token for token in given if token is not None)
+        candidates = (self.end_id, eos, *end_ids)
+        self.end_ids: frozenset[int] = frozenset(token for token in candidates if token is not None)
         self.rewrites_history, self.explanation = self._history()
 
     def render(self, conversation: Conversation) -> list[int]:

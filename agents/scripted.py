@@ -89,8 +89,8 @@ class HumanAgent:
 
     def _answer(self, conversation: Conversation) -> Reply:
         messages = conversation.messages
-        own = (index for index, message in enumerate(messages) if message["role"] == "assistant")
-        last_own = max((index for index in own if index >= conversation.opening), default=-1)
+        indices = (index for index, message in enumerate(messages) if message["role"] == "assistant")
+        last_own = max((index for index in indices if index >= conversation.opening), default=-1)
         for message in messages[last_own + 1 :]:
             self.show(message["role"], message["content"])
             for url in message.get("images", ()):

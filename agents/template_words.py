@@ -61,16 +61,16 @@ def template_words(
     """
     between = {role: _segments(render, ["user", "assistant", role, "assistant"]) for role in roles}
     between |= {f"{role} first": _segments(render, [role, "user", "assistant", "user"]) for role in ("system",)}
-    known = {role: segments for role, segments in between.items() if segments}
+    segments_of = {role: segments for role, segments in between.items() if segments}
     asked = (render([("user", _CONTENTS[0])], True) or "").partition(_CONTENTS[0])[2]
-    usual = known.get("user") or [""] * 5
+    usual = segments_of.get("user") or [""] * 5
     thought, opened = _opened_thought(asked, usual, tokens, source)
     if not opened:
         thought = next(_thoughts_of(tokens), ThoughtTags())
-    around = {match for segments in known.values() for part in segments for match in control.findall(part)}
+    around = {match for segments in segments_of.values() for part in segments for match in control.findall(part)}
     around |= set(control.findall(asked)) - {thought.begin, thought.end}
     return TemplateWords(
-        frozenset(_delimiters(known, control)),
+        frozenset(_delimiters(segments_of, control)),
         frozenset(around - {thought.begin, thought.end, OPENING, CLOSING}),
         thought,
         opened,
@@ -89,11 +89,11 @@ def _delimiters(between: dict[str, list[str]], control: re.Pattern[str]) -> Iter
     """The words that a text would have to hold to look like the end of a message, or like one of another role."""
     candidates = [segment for segments in between.values() for segment in segments[1:-1]]
     alike = [segments for role, segments in between.items() if " " not in role]
-    for one, other in permutations(alike, 2):
-        if one[2].startswith(other[2]):
-            candidates.append(one[2][len(other[2]) :])
-        if one[3].endswith(other[3]):
-            candidates.append(one[3][: len(one[3]) - len(other[3])])
+    for left, right in permutations(alike, 2):
+        if left[2].startswith(right[2]):
+            candidates.append(left[2][len(right[2]) :])
+        if left[3].endswith(right[3]):
+            candidates.append(left[3][: len(left[3]) - len(right[3])])
     for words in candidates:
         if len(words.strip()) > 1 and not control.search(words):
             yield words.strip()

@@ -74,13 +74,13 @@ def require_variables(tokenizer: Any, options: Mapping[str, Any]) -> None:
     if not options or not isinstance(template, str):
         return
     try:
-        known = named_pool(f"{_HERE}:load").call(f"{_HERE}:variables", [template], CPU_SECONDS)
+        names = named_pool(f"{_HERE}:load").call(f"{_HERE}:variables", [template], CPU_SECONDS)
     except WorkerFailed:
         return  # rendering says what is wrong with the template
     except WorkerError as error:
         raise TemplateStopped(f"the chat template could not be read: {error}") from None
     for name in options:
-        if name not in known and (near := nearest(name, known)):
+        if name not in names and (near := nearest(name, names)):
             raise ValueError(f"the chat template has no variable {name!r}; did you mean {near!r}?")
 
 

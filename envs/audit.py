@@ -59,9 +59,9 @@ class Check:
     slowest: float = 0.0
     report: str = ""  # a figure to judge by, where no bound says what is too much
 
-    def note(self, found: str) -> None:
+    def note(self, finding: str) -> None:
         """Keep what was found, cut at 300 characters."""
-        self.findings.append(found[:300])
+        self.findings.append(finding[:300])
 
 
 @dataclass(slots=True)
@@ -270,8 +270,10 @@ class _Auditor:
         for sees in (OPTIONS, BARE):
             check = Check(f"not told by {sees}", tries=len(drawn["test"]))
             share = accuracy(drawn["train"], drawn["test"], sees)
-            if share > (most := allowed(drawn["test"])):
-                check.note(f"a rule that sees {sees} is right in {share:.2f} of the test split, allowed are {most:.2f}")
+            if share > (limit := allowed(drawn["test"])):
+                check.note(
+                    f"a rule that sees {sees} is right in {share:.2f} of the test split, allowed are {limit:.2f}"
+                )
             yield check
 
     def _determinism(self) -> Check:
@@ -291,14 +293,14 @@ class _Auditor:
         if self.env.size is not None:
             return check
         for level in range(1, self.env.task.levels + 1):
-            seen: dict[str, str] = {}
+            split_of: dict[str, str] = {}
             for split in self.env.task.splits:
                 for index in range(len(self.tasks) // self.env.task.levels):
                     self._reset(level, index, split=split)
                     check.tries += 1
                     content = self.env.content
-                    if seen.setdefault(content, split) != split:
-                        check.note(f"level {level}: {content[:80]!r} is in {seen[content]} and in {split}")
+                    if split_of.setdefault(content, split) != split:
+                        check.note(f"level {level}: {content[:80]!r} is in {split_of[content]} and in {split}")
         return check
 
     def _near_duplicates(self) -> Check:
@@ -312,9 +314,9 @@ class _Auditor:
             train, test = (
                 [self._reset(level, index, split=split)[0] for index in indices] for split in ("train", "test")
             )
-            found = overlap(train, test)
-            check.tries += found.tried
-            same, near = same + len(found.same), near + len(found.near)
+            shared = overlap(train, test)
+            check.tries += shared.tried
+            same, near = same + len(shared.same), near + len(shared.near)
         check.report = f"{same} equal but for names and order, {near} with nearly all their n-grams"
         return check
 
@@ -326,8 +328,8 @@ def _plain(step_result: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _boxed(reply: str) -> str | None:
-    found = BOX.search(reply)
-    return found[1] if found else None
+    match = BOX.search(reply)
+    return match[1] if match else None
 
 
 def _disguised(reply: str, change: Callable[[str], str]) -> str | None:

@@ -136,8 +136,8 @@ class Card:
         return asdict(self)
 
     def __str__(self) -> str:
-        fewest, most = min(self.turns), max(self.turns)
-        turns = str(fewest) if fewest == most else f"{fewest} to {most}"
+        fewest, largest = min(self.turns), max(self.turns)
+        turns = str(fewest) if fewest == largest else f"{fewest} to {largest}"
         rows = {
             "family": self.family,
             "asks": self.asks,
@@ -276,14 +276,14 @@ def _say(env: TextEnv, seed: int, answer: str) -> float:
 def _contents(env: TextEnv, seeds: Iterable[int], **options: Any) -> list[str]:
     if env.size is not None:
         seeds = range(env.size)
-    found = []
+    contents = []
     for seed in seeds:
         if env.size is None:
             env.reset(seed=seed, options=options)
         else:
             env.reset(seed=0, options={"index": seed})
-        found.append(env.content)
-    return found
+        contents.append(env.content)
+    return contents
 
 
 def _mean(values: Iterable[float]) -> float:
@@ -309,14 +309,16 @@ def summary(env_id: str) -> str:
 @cache
 def _stored() -> dict[str, list[str]]:
     """The task ("module:Class") and the sentence of each id."""
-    found = json.loads(SUMMARIES.read_text(encoding="utf-8")) if SUMMARIES.exists() else {}
-    return found if isinstance(found, dict) else {}
+    stored = json.loads(SUMMARIES.read_text(encoding="utf-8")) if SUMMARIES.exists() else {}
+    return stored if isinstance(stored, dict) else {}
 
 
 def store_summaries(env_ids: Iterable[str]) -> None:
     """Write the file that ``summary`` reads."""
-    found = {env_id: [gym.spec(env_id).kwargs["task"], summary_from_docstring(env_id)] for env_id in sorted(env_ids)}
-    SUMMARIES.write_text(json.dumps(found, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
+    summaries = {
+        env_id: [gym.spec(env_id).kwargs["task"], summary_from_docstring(env_id)] for env_id in sorted(env_ids)
+    }
+    SUMMARIES.write_text(json.dumps(summaries, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
     _stored.cache_clear()
 
 

@@ -36,11 +36,11 @@ class ChoiceQuestion(NamedTuple):
 
 def taken_apart(prompt: str, answer: str) -> ChoiceQuestion | None:
     """The question and its options; None where the prompt shows none, or the answer is none of their letters."""
-    found = OPTION.findall(prompt)
-    letters = [letter for letter, _ in found]
-    if len(found) < 2 or answer not in letters or len(set(letters)) < len(letters):
+    options = OPTION.findall(prompt)
+    letters = [letter for letter, _ in options]
+    if len(options) < 2 or answer not in letters or len(set(letters)) < len(letters):
         return None
-    return ChoiceQuestion(OPTION.sub("", prompt), tuple(text for _, text in found), letters.index(answer))
+    return ChoiceQuestion(OPTION.sub("", prompt), tuple(text for _, text in options), letters.index(answer))
 
 
 def accuracy(train: Sequence[ChoiceQuestion], test: Sequence[ChoiceQuestion], sees: str) -> float:
@@ -81,10 +81,10 @@ def _hashed(question: ChoiceQuestion, sees: str) -> tuple[np.ndarray, np.ndarray
 
 
 def _features(options: Sequence[str], index: int) -> Iterator[str]:
-    own = options[index]
+    text = options[index]
     yield f"at {index}"
-    yield f"length rank {sum(len(other) < len(own) for other in options)}"
-    yield from (f"={word}" for word in set(WORD.findall(own.lower())))
+    yield f"length rank {sum(len(other) < len(text) for other in options)}"
+    yield from (f"={word}" for word in set(WORD.findall(text.lower())))
     values = [_value(option) for option in options]
     mine = values[index]
     if mine is None:
@@ -98,8 +98,8 @@ def _features(options: Sequence[str], index: int) -> Iterator[str]:
 
 
 def _value(text: str) -> float | None:
-    found = NUMBER.search(text)
-    if not found:
+    match = NUMBER.search(text)
+    if not match:
         return None
-    digits, _, power = found[0].partition("*10^")
+    digits, _, power = match[0].partition("*10^")
     return float(digits) * 10.0 ** int(power or 0)

@@ -106,10 +106,10 @@ def measures_of(env: TextEnv, env_id: str) -> tuple[Measure, ...]:
     The environment is reset.
     """
     env.reset(seed=0)
-    general, own = ACTIONS if env.task.turns(env.task.levels) > 1 else SOLUTION, env.task.difficulty
-    if own(env.get_state().state) is not None:
-        words = (own.__doc__ or "").partition("\n")[0].rstrip(".")
-        return general, Measure(words[:1].lower() + words[1:], lambda solved: float(own(solved.state) or 0.0))
+    general, specific = ACTIONS if env.task.turns(env.task.levels) > 1 else SOLUTION, env.task.difficulty
+    if specific(env.get_state().state) is not None:
+        words = (specific.__doc__ or "").partition("\n")[0].rstrip(".")
+        return general, Measure(words[:1].lower() + words[1:], lambda solved: float(specific(solved.state) or 0.0))
     return (general, SPACES[env_id]) if env_id in SPACES else (general,)
 
 

@@ -248,8 +248,8 @@ class _Request:
             value = _json(reply)
             if not isinstance(value, dict):
                 kind, (_, begins) = response.getheader("Content-Type") or "no Content-Type", _error(reply)
-                found = f"{_line(kind)[:60]}, {begins[:60]!r}" if reply else "it is empty"
-                self.failure, self.retryable = f"sent a reply that is not a JSON object ({found})", True
+                beginning = f"{_line(kind)[:60]}, {begins[:60]!r}" if reply else "it is empty"
+                self.failure, self.retryable = f"sent a reply that is not a JSON object ({beginning})", True
                 self.lasting = "html" in kind.lower()  # a site's page, which a wrong address gives each time
             elif self._needs and not _has_objects(value.get(self._needs)):
                 self.code, detail = _error(reply) if value.get("error") else ("", "")

@@ -193,9 +193,9 @@ def fixed_policies(env: TextEnv) -> Mapping[str, Policy]:
     actions = dict.fromkeys([*dict(by_expert.most_common(CONSTANTS)), *dict(by_chance.most_common(CONSTANTS))])
     policies |= {action: always(action) for action in actions}
     frequent = [action for action, _ in by_expert.most_common(CONSTANTS) if any(action in legal for legal in choices)]
-    for one, other in combinations(frequent, 2):
-        if not any({one, other} <= legal for legal in choices):
-            policies[f"{one} or {other}"] = always(one, other)
+    for first, second in combinations(frequent, 2):
+        if not any({first, second} <= legal for legal in choices):
+            policies[f"{first} or {second}"] = always(first, second)
     return policies
 
 

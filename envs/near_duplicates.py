@@ -43,8 +43,8 @@ def canonical(prompt: str) -> str:
     parts = [part.rstrip(".") for part in _PART.split(prompt) if part.strip()]
     numbers: dict[str, str] = {}
 
-    def numbered(found: re.Match[str]) -> str:
-        return numbers.setdefault(found[0], f"@{len(numbers)}")
+    def numbered(match: re.Match[str]) -> str:
+        return numbers.setdefault(match[0], f"@{len(numbers)}")
 
     return "\n".join(_NAME.sub(numbered, part) for part in sorted(parts, key=lambda part: _NAME.sub("@", part)))
 
@@ -63,8 +63,10 @@ def overlap(train: Sequence[str], test: Sequence[str]) -> SplitOverlap:
     """
     if len(set(train)) < 0.9 * len(train):
         return SplitOverlap((), (), 0)
-    known = {canonical(prompt): index for index, prompt in enumerate(train)}
-    same = tuple((index, known[form]) for index, prompt in enumerate(test) if (form := canonical(prompt)) in known)
+    by_prompt = {canonical(prompt): index for index, prompt in enumerate(train)}
+    same = tuple(
+        (index, by_prompt[form]) for index, prompt in enumerate(test) if (form := canonical(prompt)) in by_prompt
+    )
     grams = [ngrams(prompt) for prompt in train]
     counts = Counter(gram for each in grams for gram in each)
     owners: dict[tuple[str, ...], list[int]] = {}
@@ -74,8 +76,8 @@ def overlap(train: Sequence[str], test: Sequence[str]) -> SplitOverlap:
                 owners.setdefault(gram, []).append(index)
     near = []
     for index, prompt in enumerate(test):
-        own = [gram for gram in ngrams(prompt) if counts[gram] <= COMMON * len(train)]
-        shared = Counter(owner for gram in own for owner in owners.get(gram, ()))
-        if own and shared and shared.most_common(1)[0][1] >= NEAR * len(own):
+        rare = [gram for gram in ngrams(prompt) if counts[gram] <= COMMON * len(train)]
+        shared = Counter(owner for gram in rare for owner in owners.get(gram, ()))
+        if rare and shared and shared.most_common(1)[0][1] >= NEAR * len(rare):
             near.append(index)
     return SplitOverlap(same, tuple(near), len(test))

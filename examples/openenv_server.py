@@ -34,8 +34,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     options.kwargs = {}
     for pair in options.set:
-        name, given, value = pair.partition("=")
-        if not given:
+        name, equals, value = pair.partition("=")
+        if not equals:
             parser.error(f"--set takes NAME=VALUE, got {pair}")
         options.kwargs[name] = read(value)
     return options

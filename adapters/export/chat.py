@@ -89,11 +89,15 @@ def openai_record(episode: Episode) -> Record:
             answered = number + 1 < len(messages) and messages[number + 1]["role"] == "tool"
             before, calls = split_at_calls(content, names) if answered else (content, [])
             waiting = [f"call_{number}_{index}" for index in range(len(calls))]
-            made = [
+            openai_calls = [
                 {"id": call_id, "type": "function", "function": {"name": call.name, "arguments": _json(call.arguments)}}
                 for call_id, call in zip(waiting, calls, strict=True)
             ]
-            written.append({"role": role, "content": before} | ({"tool_calls": made} if made else {}) | weights[number])
+            written.append(
+                {"role": role, "content": before}
+                | ({"tool_calls": openai_calls} if openai_calls else {})
+                | weights[number]
+            )
         elif role == "tool" and waiting:
             first, *others = waiting  # one text answers all calls of a turn, and each call wants an answer
             written.append({"role": role, "tool_call_id": first, "content": content})

@@ -52,26 +52,26 @@ def judged(expected: dict[str, Any]) -> tuple[int, str]:
 
 def _workspace(expected: dict[str, Any]) -> str:
     """What is wrong with the files; "" if nothing is."""
-    found = _kinds()
+    kinds = _kinds()
     for path, digest in expected["files"].items():
-        if digest is None and path in found:
+        if digest is None and path in kinds:
             return f"{path} should not be there"
-        if digest is not None and _digest(_content(path, found)) != digest:
+        if digest is not None and _digest(_content(path, kinds)) != digest:
             return f"{path} is not as it should be"
     for path, value in expected["data"].items():
-        if not _holds(_content(path, found), value):
+        if not _holds(_content(path, kinds), value):
             return f"{path} does not hold the JSON that it should"
     for path, target in expected["links"].items():
-        if found.get(path) != "link" or os.readlink(APP / path) != target:
+        if kinds.get(path) != "link" or os.readlink(APP / path) != target:
             return f"{path} is no link to {target}"
     archive, script = expected["archive"], expected["script"]
-    if archive and _unpacked(_content(archive["path"], found)) != archive["files"]:
+    if archive and _unpacked(_content(archive["path"], kinds)) != archive["files"]:
         return f"{archive['path']} does not hold what it should"
     if script:
-        code = _content(script["path"], found)
+        code = _content(script["path"], kinds)
         name = Path(script["path"]).name
-        given = {name: code or b"", script["input"]: base64.b64decode(script["content"])}
-        if code is None or _run([name], b"", given).split() != [script["printed"].encode()]:
+        inputs = {name: code or b"", script["input"]: base64.b64decode(script["content"])}
+        if code is None or _run([name], b"", inputs).split() != [script["printed"].encode()]:
             return f"{script['path']} does not print what it should for another {script['input']}"
     return ""
 
@@ -99,24 +99,24 @@ def _function(expected: dict[str, Any]) -> str:
 
 def _kinds() -> dict[str, str]:
     """What stands at each path of the workspace, symbolic links not followed."""
-    found: dict[str, str] = {}
+    kinds: dict[str, str] = {}
     folders = [APP]
     while folders:
         for entry in os.scandir(folders.pop()):
             path = str(Path(entry.path).relative_to(APP))
             if entry.is_symlink():
-                found[path] = "link"
+                kinds[path] = "link"
             elif entry.is_dir(follow_symlinks=False):
-                found[path] = "folder"
+                kinds[path] = "folder"
                 folders.append(Path(entry.path))
             else:
-                found[path] = "file" if entry.is_file(follow_symlinks=False) else "other"
-    return found
+                kinds[path] = "file" if entry.is_file(follow_symlinks=False) else "other"
+    return kinds
 
 
-def _content(path: str, found: dict[str, str]) -> bytes | None:
+def _content(path: str, kinds: dict[str, str]) -> bytes | None:
     """A plain file's bytes; None if it is none, or too large."""
-    if found.get(path) != "file" or (APP / path).stat().st_size > MAX_FILE:
+    if kinds.get(path) != "file" or (APP / path).stat().st_size > MAX_FILE:
         return None
     return (APP / path).read_bytes()
 
@@ -127,8 +127,8 @@ def _digest(content: bytes | None) -> str:
 
 def _holds(content: bytes | None, value: Any) -> bool:
     try:
-        found = wire.load(content or b"")
-        return json.dumps(found, sort_keys=True) == json.dumps(value, sort_keys=True)
+        loaded = wire.load(content or b"")
+        return json.dumps(loaded, sort_keys=True) == json.dumps(value, sort_keys=True)
     except (ValueError, RecursionError):
         return False
 
@@ -150,14 +150,14 @@ def _unpacked(content: bytes | None) -> dict[str, str] | None:
     return held
 
 
-def _run(arguments: list[str], given: bytes, files: dict[str, bytes]) -> bytes:
+def _run(arguments: list[str], stdin: bytes, files: dict[str, bytes]) -> bytes:
     """What Python prints as the other user, in an empty folder with some files; b"" if it is too slow or fails."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as read:
         os.chmod(folder, 0o755)
         for name, content in files.items():
             (Path(folder) / name).write_bytes(content)
             (Path(folder) / name).chmod(0o644)
-        read.write(given)
+        read.write(stdin)
         read.seek(0)
         # Files, since a pipe may be filled without end, or held open by a child of the program.
         process = _start(arguments, cwd=folder, stdin=read, stdout=printed)
@@ -194,8 +194,8 @@ def _limit() -> None:
         resource.RLIMIT_NPROC: 32,
         resource.RLIMIT_CORE: 0,
     }
-    for name, most in limits.items():
-        resource.setrlimit(name, (most, most))
+    for name, limit in limits.items():
+        resource.setrlimit(name, (limit, limit))
 
 
 def _end_all() -> None:

@@ -92,8 +92,8 @@ def _files(
         "wheels/README.md",
         "`pip` looks here first: put wheels that no index has, such as one of rlvr, in here.\n",
     )
-    given = "".join(f" --set {key}={json.dumps(value)}" for key, value in sorted(settings.items()))
-    yield "README.md", README.format(name=name, env_id=env_id, given=given, port=PORT, digest=digest)
+    options = "".join(f" --set {key}={json.dumps(value)}" for key, value in sorted(settings.items()))
+    yield "README.md", README.format(name=name, env_id=env_id, given=options, port=PORT, digest=digest)
 
 
 def _manifest(name: str, version: str, counts: Mapping[str, int], family: str) -> str:

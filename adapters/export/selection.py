@@ -86,14 +86,14 @@ class Selection:
         yield from self._best(passing) if wanted.best_of else passing
 
     def _passing(self, episodes: Iterable[Episode], wanted: Filter) -> Iterator[Episode]:
-        known: set[bytes] = set()
+        digests: set[bytes] = set()
         for episode in episodes:
             self.seen += 1
             reason = wanted.refuses(episode)
             if not reason and wanted.dedupe:
                 text = digest(episode)
-                reason = "word for word as another" if text in known else ""
-                known.add(text)
+                reason = "word for word as another" if text in digests else ""
+                digests.add(text)
             if reason:
                 self.left_out[reason] += 1
             else:
@@ -137,19 +137,19 @@ def episode_files(paths: Sequence[Path]) -> list[Path]:
     Raises:
         FileNotFoundError: a path is not there, or holds no file of episodes.
     """
-    found: list[Path] = []
+    all_files: list[Path] = []
     for path in paths:
         if path.is_dir():
             folder = path / "episodes" if (path / "episodes").is_dir() else path
             files = sorted(file for file in folder.glob("*.jsonl") if not is_beside_episodes(file))
             if not files:
                 raise FileNotFoundError(f"{folder} holds no file of episodes (*.jsonl)")
-            found += files
+            all_files += files
         elif path.is_file():
-            found.append(path)
+            all_files.append(path)
         else:
             raise FileNotFoundError(f"there is no file or folder {path}")
-    return found
+    return all_files
 
 
 def read_all(files: Iterable[Path], selection: Selection) -> Iterator[Episode]:

@@ -143,10 +143,13 @@ def _corrections(t: Translation) -> None:
         return
     options: dict[str, Any] = {}
     lost = []
-    for one in t["overrides.corrections"]:
-        modes = {"tis": ("clip", [0.0, one["high"]]), "icepop": ("mask", [one["low"], one["high"]])}
-        if one["kind"] in modes and not options:
-            mode, bounds = modes[one["kind"]]
+    for correction in t["overrides.corrections"]:
+        modes = {
+            "tis": ("clip", [0.0, correction["high"]]),
+            "icepop": ("mask", [correction["low"], correction["high"]]),
+        }
+        if correction["kind"] in modes and not options:
+            mode, bounds = modes[correction["kind"]]
             options = {
                 ADVANTAGE + "is_correction_level": "token",
                 ADVANTAGE + "is_correction_gating": "ratio",
@@ -154,7 +157,7 @@ def _corrections(t: Translation) -> None:
                 ADVANTAGE + "is_correction_threshold": bounds,
             }
         else:
-            lost.append(f"{one['kind']} is left out; OpenRLHF has one of tis and icepop")
+            lost.append(f"{correction['kind']} is left out; OpenRLHF has one of tis and icepop")
     if lost:
         t.changes("overrides.corrections", "; ".join(lost), options)
     else:
@@ -207,16 +210,16 @@ def _sampling(t: Translation) -> None:
     common.classify_segment(t)
     t.approximate("sampler.kind", "vLLM", "OpenRLHF samples with a vLLM of its own")
     options = dict(t["sampler.options"])
-    known: dict[str, Any] = {}
+    vllm_options: dict[str, Any] = {}
     for name in ("gpu_memory_utilization", "enforce_eager", "enable_prefix_caching"):
         if name in options and options[name] is not False:
-            known[f"vllm.{name}"] = options[name]
+            vllm_options[f"vllm.{name}"] = options[name]
         options.pop(name, None)
     if options:
         note = f"OpenRLHF takes no {', '.join(options)} for vLLM"
-        t.approximate("sampler.options", known, note)
+        t.approximate("sampler.options", vllm_options, note)
     else:
-        t.exact("sampler.options", known)
+        t.exact("sampler.options", vllm_options)
     t.left("sampler.concurrency", "OpenRLHF's engines decide")
     keep = {"algo.dynamic_filtering_enable": True, "algo.dynamic_filtering_range": [0.0, 1.0]}
     note = "groups whose mean reward is 0 or 1 are replaced without a limit of rounds"

@@ -161,9 +161,9 @@ def _sampling(t: Translation) -> None:
     t.exact("sampling.temperature", {ORCHESTRATOR + "train.sampling.temperature": t["sampling.temperature"]})
     common.classify_segment(t)
     t.approximate("sampler.kind", "vLLM", "prime-rl samples with vLLM servers of its own")
-    known = {name: t["sampler.options"][name] for name in _VLLM if name in t["sampler.options"]}
-    unknown = [name for name in t["sampler.options"] if name not in known]
-    options = {f"inference.vllm.{name}": value for name, value in known.items()}
+    vllm_options = {name: t["sampler.options"][name] for name in _VLLM if name in t["sampler.options"]}
+    unknown = [name for name in t["sampler.options"] if name not in vllm_options]
+    options = {f"inference.vllm.{name}": value for name, value in vllm_options.items()}
     if unknown:
         t.approximate("sampler.options", options, f"prime-rl takes no {', '.join(unknown)} for vLLM")
     else:

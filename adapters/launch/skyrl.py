@@ -240,8 +240,8 @@ def _corrections(t: Translation) -> None:
         return
     options: dict[str, Any] = {}
     lost = []
-    for one in t["overrides.corrections"]:
-        low, high = one["low"], one["high"]
+    for correction in t["overrides.corrections"]:
+        low, high = correction["low"], correction["high"]
         named: dict[str, dict[str, Any]] = {
             "tis": {"tis_ratio_type": "token", "token_tis_ratio_clip_high": high},
             "seq_tis": {"tis_ratio_type": "sequence", "sequence_tis_ratio_clip_high": high},
@@ -260,10 +260,10 @@ def _corrections(t: Translation) -> None:
             },
             "geo_mask": {"sequence_mask_metric": "geometric", "geo_mask_low": low, "geo_mask_high": high},
         }
-        if one["kind"] in named:
-            options |= {OFF_POLICY + name: value for name, value in named[one["kind"]].items()}
+        if correction["kind"] in named:
+            options |= {OFF_POLICY + name: value for name, value in named[correction["kind"]].items()}
         else:
-            lost.append(f"{one['kind']} is left out; SkyRL has {', '.join(named)}")
+            lost.append(f"{correction['kind']} is left out; SkyRL has {', '.join(named)}")
     if lost:
         t.changes("overrides.corrections", "; ".join(lost), options)
     else:
@@ -321,8 +321,8 @@ def _sampling(t: Translation) -> None:
         if name != "max_num_seqs"
     }
     t.exact("sampler.options", options)
-    most = t["sampler.options"].get("max_num_seqs", t["sampler.concurrency"])
-    t.approximate("sampler.concurrency", {ENGINE + "max_num_seqs": most}, "of each engine")
+    max_sequences = t["sampler.options"].get("max_num_seqs", t["sampler.concurrency"])
+    t.approximate("sampler.concurrency", {ENGINE + "max_num_seqs": max_sequences}, "of each engine")
     refill = {
         ALGORITHM + "dynamic_sampling.type": "filter",
         ALGORITHM + "dynamic_sampling.max_sample_batches": t["selection.max_rounds"],

@@ -114,8 +114,8 @@ class Translation:
         if value in table:
             self.exact(setting, table[value], note)
         else:
-            known = ", ".join(map(str, table))
-            self.refuse(setting, f"{self.engine} has no {value!r}; it can {known}")
+            choices = ", ".join(map(str, table))
+            self.refuse(setting, f"{self.engine} has no {value!r}; it can {choices}")
 
     def _set(self, options: Mapping[str, Any] | str) -> str:
         if isinstance(options, str):
@@ -151,8 +151,8 @@ class Translation:
         order = [APPROXIMATELY, NOT_AT_ALL, EXACTLY]
         parts = []
         for how in order:
-            found = [line for line in self.lines.values() if line.how == how]
-            parts += [f"{how} ({len(found)})", *(_line_text(line, width) for line in found), ""]
+            rows = [line for line in self.lines.values() if line.how == how]
+            parts += [f"{how} ({len(rows)})", *(_line_text(line, width) for line in rows), ""]
         idle = [line.setting for line in self.lines.values() if line.how == NOT_USED]
         parts += textwrap.wrap(f"not used by this config ({len(idle)}): {', '.join(idle)}", width)
         return "\n".join(parts) + "\n"

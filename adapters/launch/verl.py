@@ -227,10 +227,10 @@ def _corrections(t: Translation) -> None:
         return
     section, lost, noted = "algorithm.rollout_correction.", [], []
     options: dict[str, Any] = {}
-    for one in t["overrides.corrections"]:
-        kind, bounds = one["kind"], f"{one['low']}_{one['high']}"
+    for correction in t["overrides.corrections"]:
+        kind, bounds = correction["kind"], f"{correction['low']}_{correction['high']}"
         if kind in WEIGHTS:
-            threshold = one["high"] if kind in ("tis", "seq_tis") else bounds
+            threshold = correction["high"] if kind in ("tis", "seq_tis") else bounds
             options |= {section + "rollout_is": WEIGHTS[kind], section + "rollout_is_threshold": threshold}
         elif kind == "geo_mask":
             options |= {section + "rollout_rs": "seq_mean_k1", section + "rollout_rs_threshold": bounds}

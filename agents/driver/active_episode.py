@@ -247,8 +247,8 @@ def task_of(episode: Episode) -> RolloutRequest:
 
 def options_of(episode: Episode) -> dict[str, Any] | None:
     """The ``options`` of the reset that begins an episode."""
-    given = {"index": episode.index, "split": episode.split, "level": episode.level}
-    return {name: value for name, value in given.items() if value is not None} or None
+    options = {"index": episode.index, "split": episode.split, "level": episode.level}
+    return {name: value for name, value in options.items() if value is not None} or None
 
 
 def replay(env: Env, episode: Episode) -> Iterator[tuple[Turn, Any]]:

@@ -113,13 +113,13 @@ class EnvCalls:
 
         With ``wait_for_one=False`` wait for nothing.
         """
-        found: list[Event] = []
+        collected: list[Event] = []
         while True:
-            wait = (wait_for_one and not found) or (every_call and self._calls > 0)
+            wait = (wait_for_one and not collected) or (every_call and self._calls > 0)
             events = self._next(wait)
             if events is None:
-                return found
-            found += events
+                return collected
+            collected += events
             if isinstance(events[0][0], EnvCall):  # those that come together are all calls, or one future
                 self._calls -= len(events)
 

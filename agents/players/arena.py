@@ -177,9 +177,9 @@ class Arena:
 
     def play(self, done: Sequence[PlayedMatch] = ()) -> Iterator[PlayedMatch]:
         """Play what is not done yet. An entrant that raises ends its match without a score."""
-        known = {(each.first, each.second, each.key, each.seat) for each in done}
+        played_keys = {(each.first, each.second, each.key, each.seat) for each in done}
         for planned in self.plan():
-            if planned not in known:
+            if planned not in played_keys:
                 yield self.played(*planned)
 
     def played(self, first: str, second: str, key: str, seat: int, round: int = 0) -> PlayedMatch:
@@ -188,7 +188,7 @@ class Arena:
         try:
             teams = _teams(self.referee, self.referee.begin(key))
             mine = [team == teams[seat] for team in teams]
-            entrants = [self.entrants[first if own else second] for own in mine]
+            entrants = [self.entrants[first if is_first else second] for is_first in mine]
             match = play_match(self.referee, entrants, key, self.brief)
             if _teams(self.referee, match) != teams:
                 raise ValueError(f"the teams of {game.name} are others at the end of the match than at its beginning")
@@ -202,7 +202,8 @@ class Arena:
         if match.loser >= 0:  # a forfeit need not pay the others more: in a game that is not zero-sum, or among many
             share = 0.0 if mine[match.loser] else 1.0
         payoff, second_payoff = (
-            fmean(value for value, own in zip(returns, mine, strict=True) if own is side) for side in (True, False)
+            fmean(value for value, is_first in zip(returns, mine, strict=True) if is_first is side)
+            for side in (True, False)
         )
         forfeited = match.loser >= 0
         return PlayedMatch(first, second, key, seat, share, payoff, second_payoff, forfeited, round=round)
@@ -315,9 +316,9 @@ def read_matches(path: Path, setting: Mapping[str, Any]) -> list[PlayedMatch]:
     if not path.exists():
         return []
     head, *lines = path.read_text(encoding="utf-8").splitlines() or [""]
-    found = load_json(head) if head.startswith("{") else None
-    header = found.get("arena") if isinstance(found, dict) else None
-    if isinstance(header, dict) and isinstance(found, dict) and found.get("format") != FORMAT:
+    first_record = load_json(head) if head.startswith("{") else None
+    header = first_record.get("arena") if isinstance(first_record, dict) else None
+    if isinstance(header, dict) and isinstance(first_record, dict) and first_record.get("format") != FORMAT:
         raise ValueError(
             f"{path} holds matches of another version of the arena, which paired otherwise: give a new file"
         )
@@ -326,7 +327,7 @@ def read_matches(path: Path, setting: Mapping[str, Any]) -> list[PlayedMatch]:
             f"{path} holds matches of version {header.get('version', 1)} of the game, and this is version "
             f"{setting.get('version', 1)}: give a new file"
         )
-    if not isinstance(found, dict) or found != _header(setting):
+    if not isinstance(first_record, dict) or first_record != _header(setting):
         raise ValueError(f"{path} is not of this arena: give the game, seed and settings it began with, or a new file")
     played = []
     for number, line in enumerate(lines):

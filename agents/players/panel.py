@@ -113,11 +113,13 @@ def _matches(
             seat = seats[number % len(seats)]
             # both seats of a number play the same chance, so that no seat has the better cards
             match = referee.begin(f"panel {seed} {number // len(seats)}")
-            key, own = f"panel {seed} {name} {number}", _own_seats(referee, match, seat)
-            conversations = {mine: Conversation(key if mine == seat else f"{key}/seat {mine}", []) for mine in own}
+            key, own_seats = f"panel {seed} {name} {number}", _own_seats(referee, match, seat)
+            conversations = {
+                mine: Conversation(key if mine == seat else f"{key}/seat {mine}", []) for mine in own_seats
+            }
             for conversation in conversations.values() if system else ():
                 conversation.messages.append({"role": "system", "content": SYSTEM})
-            yield _PanelMatch(match, seat, own, bot, name, key, conversations)
+            yield _PanelMatch(match, seat, own_seats, bot, name, key, conversations)
 
 
 def _own_seats(referee: Referee, match: Match, seat: int) -> frozenset[int]:
@@ -131,8 +133,8 @@ def _bots_moved(referee: Referee, each: _PanelMatch) -> bool:
     """Let the bots move until the policy must; whether it must."""
     game = referee.game
     while not each.failed and (movers := referee.to_move(each.match)):
-        if own := [seat for seat in movers if seat in each.own]:
-            each.mover = own[0]
+        if own_seats := [seat for seat in movers if seat in each.own]:
+            each.mover = own_seats[0]
             return True
         match, mover = each.match, movers[0]
         rng = stream("panel", each.key, mover, len(match.log), len(match.pending))

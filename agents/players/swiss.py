@@ -32,9 +32,9 @@ class Swiss(Arena):
 
     def __init__(self, referee: Referee, entrants: Mapping[str, Entrant], *, rounds: int, **settings: Any) -> None:
         super().__init__(referee, entrants, **settings)
-        most = len(entrants) - 1 + len(entrants) % 2
-        if not 1 <= rounds <= most:
-            raise ValueError(f"{len(entrants)} players meet in 1 to {most} rounds, not {rounds}")
+        max_rounds = len(entrants) - 1 + len(entrants) % 2
+        if not 1 <= rounds <= max_rounds:
+            raise ValueError(f"{len(entrants)} players meet in 1 to {max_rounds} rounds, not {rounds}")
         self.rounds = rounds
         self.order = list(entrants)
         random.Random(f"swiss {self.seed}").shuffle(self.order)
@@ -44,9 +44,9 @@ class Swiss(Arena):
         played = list(done)
         for number in range(1, self.rounds + 1):
             for first, second in self.pairs(number, played):
-                known = {(each.first, each.second, each.key, each.seat) for each in played}
+                played_keys = {(each.first, each.second, each.key, each.seat) for each in played}
                 for planned in self.meetings(first, second, f"{self.seed} round {number}"):
-                    if planned not in known:
+                    if planned not in played_keys:
                         played.append(self.played(*planned, round=number))
                         yield played[-1]
 

@@ -75,7 +75,7 @@ def conversations(
     """
     game = referee.game
     opening: list[Message] = [{"role": "system", "content": SYSTEM}] if system else []
-    found: dict[tuple[int, Any], tuple[InformationState, list[Message]]] = {}
+    by_state: dict[tuple[int, Any], tuple[InformationState, list[Message]]] = {}
     first = Match("", game.start(), faults=(0,) * game.seats)
     stack = [(first, tuple(opening for _ in range(game.seats)), (-1,) * game.seats)]
     count = 0
@@ -96,14 +96,14 @@ def conversations(
                 text = referee.first_observation(match, seat, brief)
             prompt: list[Message] = [*messages[seat], {"role": "user", "content": text}]
             where = InformationState(seat, game.view(match.state, seat), tuple(game.legal(match.state, seat)))
-            if found.setdefault((seat, where.view), (where, prompt))[1] != prompt:
+            if by_state.setdefault((seat, where.view), (where, prompt))[1] != prompt:
                 raise ValueError(f"{game.name}: seat {seat} has read two things in one information state")
             after_read = (*read[:seat], len(match.log), *read[seat + 1 :])
             for move in where.legal:
                 after_reply: list[Message] = [*prompt, {"role": "assistant", "content": spelling.replace("MOVE", move)}]
                 seats = (*messages[:seat], after_reply, *messages[seat + 1 :])
                 stack.append((referee.branch(match, seat, move), seats, after_read))
-    return dict(found.values())
+    return dict(by_state.values())
 
 
 def text_policy(
@@ -157,7 +157,7 @@ def model_scorer(model: Any, renderer: Renderer, *, temperature: float = 1.0, ba
             for messages, reply in asked
         ]
         order = sorted(range(len(rendered)), key=lambda index: len(rendered[index][0]))  # little padding
-        found = [0.0] * len(rendered)
+        scores = [0.0] * len(rendered)
         for start in range(0, len(order), batch_size):
             rows = order[start : start + batch_size]
             longest = len(rendered[rows[-1]][0])
@@ -173,7 +173,7 @@ def model_scorer(model: Any, renderer: Renderer, *, temperature: float = 1.0, ba
             for row, index in enumerate(rows):
                 tokens, mask = rendered[index]
                 reply = len(mask) - mask[::-1].index(0)  # the last run of sampled tokens
-                found[index] = float(chosen[row, reply - 1 : len(tokens) - 1].double().sum())
-        return found
+                scores[index] = float(chosen[row, reply - 1 : len(tokens) - 1].double().sum())
+        return scores
 
     return score

@@ -89,9 +89,9 @@ class SearchTree(ListAnswerTask):
         gold = []
         row = [root]
         while row:
-            found = [node for node in row if node is not None]
-            gold += found
-            row = [child for node in found for child in children[node]]
+            nodes = [node for node in row if node is not None]
+            gold += nodes
+            row = [child for node in nodes for child in children[node]]
         text = f"These keys are inserted into an empty binary search tree, one after the other: {listed(keys)}.\n"
         if removed:
             text += (
@@ -277,8 +277,8 @@ class MatrixWalk(ListAnswerTask):
         shown, rest = state.text.removeprefix("A matrix:\n").split("\nOne after the other: ")
         matrix: Matrix = [tuple(map(int, row.split())) for row in shown.split("\n")]
         for what in rest.split(".")[0].split(", "):
-            if found := _EXCHANGE.fullmatch(what):
-                matrix = with_rows_exchanged(matrix, int(found[1]) - 1, int(found[2]) - 1)
+            if exchange := _EXCHANGE.fullmatch(what):
+                matrix = with_rows_exchanged(matrix, int(exchange[1]) - 1, int(exchange[2]) - 1)
             else:
                 matrix = _CHANGES[what](matrix)
         after = "\n".join(" ".join(map(str, row)) for row in matrix)

@@ -62,8 +62,8 @@ class ProgramTrace:
         while index < end:
             indent, line = self.program[index]
             after = self.block(index + 1, end, indent)
-            if found := re.match(r"repeat (\d+) times:", line):
-                for number in range(1, int(found[1]) + 1):
+            if match := re.match(r"repeat (\d+) times:", line):
+                for number in range(1, int(match[1]) + 1):
                     self.say(f"round {number}:")
                     self.run(index + 1, after)
                 self.say("")
@@ -158,8 +158,8 @@ def meeting_times(text: str) -> str:
     length = int(re.findall(r"meet for (\d+) minutes", text)[0])
     days: dict[str, list[tuple[int, int]]] = {}
     for day, spans in re.findall(r"^\w+, (\w+): (.*)$", text, re.M):
-        found = re.findall(r"(\d+):(\d+)-(\d+):(\d+)", spans)
-        days.setdefault(day, []).extend((60 * int(a) + int(b), 60 * int(c) + int(d)) for a, b, c, d in found)
+        times = re.findall(r"(\d+):(\d+)-(\d+):(\d+)", spans)
+        days.setdefault(day, []).extend((60 * int(a) + int(b), 60 * int(c) + int(d)) for a, b, c, d in times)
     lines = []
     for day, busy in days.items():
         joined: list[tuple[int, int]] = []
@@ -189,8 +189,8 @@ def hour(minutes: int) -> str:
 
 def needles(text: str) -> str:
     """For each count the numbers of the lines that fit."""
-    found = re.findall(r"^(\d+) the (\w+) (\w+) (\w+)$", text, re.M)
-    log = [(int(n), where, what, did) for n, where, what, did in found]
+    entries = re.findall(r"^(\d+) the (\w+) (\w+) (\w+)$", text, re.M)
+    log = [(int(n), where, what, did) for n, where, what, did in entries]
     pairs = list(pairwise(log))
     lines = []
     for number, asked in re.findall(r"\((\d)\) ([^;]+?)(?:;|\. Answer)", text):
@@ -224,20 +224,20 @@ def added(amounts: Sequence[int]) -> str:
 def table_queries(text: str) -> str:
     """The rows that a query chooses, with their wages or costs, and what these add up to."""
     people = rows_of(text, "people")
-    if found := re.search(r"live in (\w+) and are over (\d+)", text):
-        chosen = [row for row in people if row[1] == found[1] and int(row[3]) > int(found[2])]
+    if match := re.search(r"live in (\w+) and are over (\d+)", text):
+        chosen = [row for row in people if row[1] == match[1] and int(row[3]) > int(match[2])]
         shown = listed(f"{row[0]} ({row[3]}) {row[4]}" for row in chosen)
         return f"{shown}: {len(chosen)} of them, {added([int(row[4]) for row in chosen])}"
-    if found := re.search(r"For each of (.*), in this order: .*trade is not (\w+)", text):
+    if match := re.search(r"For each of (.*), in this order: .*trade is not (\w+)", text):
         lines = []
-        for city in found[1].split(", "):
-            chosen = [row for row in people if row[1] == city and row[2] != found[2]]
+        for city in match[1].split(", "):
+            chosen = [row for row in people if row[1] == city and row[2] != match[2]]
             shown = listed(f"{row[0]} {row[4]}" for row in chosen) or "nobody"
             lines.append(f"{city}: {shown}; {added([int(row[4]) for row in chosen])}")
         return "\n".join(lines)
-    if found := re.search(r"who are (\d+) or older", text):
+    if match := re.search(r"who are (\d+) or older", text):
         chosen = sorted(
-            (row for row in people if int(row[3]) >= int(found[1])), key=lambda row: (-int(row[4]), int(row[3]), row[0])
+            (row for row in people if int(row[3]) >= int(match[1])), key=lambda row: (-int(row[4]), int(row[3]), row[0])
         )
         return "\n".join(f"{n}. {row[0]}, {row[4]}, aged {row[3]}" for n, row in enumerate(chosen, 1))
     return joined_tables(text, people)

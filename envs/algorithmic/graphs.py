@@ -64,18 +64,18 @@ def unlike_pairs(size: int, colours: int) -> tuple[int, bytes, bytes]:
 
     How many there are, and the first and the second index of each, as tables for ``bytes.translate``.
     """
-    found = [(i, j) for i, j in combinations(range(size), 2) if i % colours != j % colours]
-    first, second = (bytes(ends).ljust(256, b"\0") for ends in zip(*found, strict=True))
-    return len(found), first, second
+    pairs = [(i, j) for i, j in combinations(range(size), 2) if i % colours != j % colours]
+    first, second = (bytes(ends).ljust(256, b"\0") for ends in zip(*pairs, strict=True))
+    return len(pairs), first, second
 
 
 def connected(rng: random.Random, size: int, extra: int) -> list[Edge]:
     """The edges of a connected graph on 1 to ``size``, in a random order: a tree and ``extra`` more."""
     edges = tree(rng, labels(rng, size))
     others = [pair for pair in pairs(size) if pair not in edges]
-    found = sorted(edges) + rng.sample(others, min(extra, len(others)))
-    rng.shuffle(found)
-    return found
+    chosen = sorted(edges) + rng.sample(others, min(extra, len(others)))
+    rng.shuffle(chosen)
+    return chosen
 
 
 def edge_list(edges: Iterable[Edge], sign: str = "-") -> str:
@@ -87,10 +87,10 @@ def reached(start: int, edges: Iterable[Edge]) -> list[int]:
     following: dict[int, list[int]] = {}
     for a, b in edges:
         following.setdefault(a, []).append(b)
-    found = [start]
-    for node in found:
-        found += [other for other in dict.fromkeys(following.get(node, ())) if other not in found]
-    return found
+    visited = [start]
+    for node in visited:
+        visited += [other for other in dict.fromkeys(following.get(node, ())) if other not in visited]
+    return visited
 
 
 def both_ways(edges: Iterable[Edge]) -> list[Edge]:
@@ -109,7 +109,7 @@ def steps_from(start: int, roads: Mapping[int, list[int]] | Sequence[list[int]])
 
     ``roads`` has for each node 32 times the length of each road plus where it leads; numbers below 32 are nodes.
     """
-    found: list[int] = []
+    distances: list[int] = []
     queue = [start]
     best = [1 << 30] * 32
     best[start] = start
@@ -117,14 +117,14 @@ def steps_from(start: int, roads: Mapping[int, list[int]] | Sequence[list[int]])
         step = heappop(queue)
         node = step & 31
         if step == best[node]:  # else a shorter way was found after this one
-            found.append(step)
+            distances.append(step)
             step -= node
             for road in roads[node]:
                 further = step + road
                 if further < best[node := road & 31]:
                     best[node] = further
                     heappush(queue, further)
-    return found
+    return distances
 
 
 @cache
@@ -199,8 +199,8 @@ class ShortestPath(ExactAnswerTask):
             following[int(a)].append(int(length) << 5 | int(b))
             if sign == "-":
                 following[int(b)].append(int(length) << 5 | int(a))
-        found = [divmod(step, 32) for step in steps_from(start, following)]
-        return f"Distances from {start}: {', '.join(f'{node}: {distance}' for distance, node in found)}"
+        distances = [divmod(step, 32) for step in steps_from(start, following)]
+        return f"Distances from {start}: {', '.join(f'{node}: {distance}' for distance, node in distances)}"
 
 
 class Components(ListAnswerTask):
@@ -259,13 +259,13 @@ class Reachability(ListAnswerTask):
         while True:
             arrows = list({tuple(rng.sample(range(1, size + 1), 2)): 0 for _ in range(size * 4 // 3)})
             edges = [(a, b) for a, b in arrows]
-            found = reached(start := rng.randint(1, size), edges)
-            if 3 <= len(found) <= size - 2:
+            visited = reached(start := rng.randint(1, size), edges)
+            if 3 <= len(visited) <= size - 2:
                 break
         arrow_list = edge_list(edges, ">")
         text = f"A graph has the nodes 1 to {size} and the arrows {arrow_list}.\nWhich nodes can be reached from "
         text += f"{start} along the arrows, in any number of steps? Answer with all of them, without {start} itself."
-        return Question(text, tuple(sorted(found[1:])), f"Found one after the other: {' '.join(map(str, found))}")
+        return Question(text, tuple(sorted(visited[1:])), f"Found one after the other: {' '.join(map(str, visited))}")
 
 
 class TopologicalOrder(CheckedAnswerTask):
@@ -392,8 +392,8 @@ class Colouring(CheckedAnswerTask):
 
     def direct_answer(self, state: Question) -> str:
         """The colouring that ``explain`` finds."""
-        found = workings.coloured(state.text)
-        colours = self.hidden(state) if found is None else listed(found[1][node] for node in sorted(found[1]))
+        coloured = workings.coloured(state.text)
+        colours = self.hidden(state) if coloured is None else listed(coloured[1][node] for node in sorted(coloured[1]))
         return f"\\boxed{{{colours}}}"
 
     def check(self, question: Question, answer: str) -> str | None:
@@ -435,8 +435,8 @@ class HamiltonianPath(CheckedAnswerTask):
         numbers = whole_numbers(answer)
         if sorted(numbers) != list(range(1, size + 1)):
             return f"it does not visit each of 1 to {size} once"
-        known = {*edges, *((b, a) for a, b in edges)}
-        return next((f"there is no edge {a}-{b}" for a, b in pairwise(numbers) if (a, b) not in known), None)
+        both_ways = {*edges, *((b, a) for a, b in edges)}
+        return next((f"there is no edge {a}-{b}" for a, b in pairwise(numbers) if (a, b) not in both_ways), None)
 
 
 def max_flow(capacity: dict[Edge, int], source: int, sink: int) -> int:
@@ -489,14 +489,14 @@ class MaxFlow(ExactAnswerTask):
                 if (b, a) not in capacity:
                     capacity[a, b] = rng.randint(3, 20)
         names = labels(rng, size)
-        pipes = [(names[a - 1], names[b - 1], most) for (a, b), most in capacity.items()]
+        pipes = [(names[a - 1], names[b - 1], width) for (a, b), width in capacity.items()]
         rng.shuffle(pipes)
-        most_each = listed(f"{a}>{b}: {most}" for a, b, most in pipes)
+        most_each = listed(f"{a}>{b}: {width}" for a, b, width in pipes)
         text = (
             f"Water flows through pipes; a>b: 5 means one from a to b that carries at most 5. The pipes: {most_each}.\n"
         )
         text += f"How much can flow from {names[0]} to {names[-1]} at most?"
-        return Question(text, max_flow({(a, b): most for a, b, most in pipes}, names[0], names[-1]))
+        return Question(text, max_flow({(a, b): width for a, b, width in pipes}, names[0], names[-1]))
 
     def explain(self, state: Question) -> str:
         """Paths that carry more, and the pipes that are full in the end."""

@@ -86,17 +86,17 @@ class StackMachine(ListAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Only words that the stack has values for are drawn, and at least two values stay."""
-        known = ["add", "sub", "swap", *rng.sample(("max", "dup", "drop", "over", "rot"), level)]
+        commands = ["add", "sub", "swap", *rng.sample(("max", "dup", "drop", "over", "rot"), level)]
         stack: list[int] = []
         steps: list[str] = []
         states: list[str] = []
         while len(steps) < (10, 14, 18, 24, 32)[level - 1] or len(stack) < 2:
-            can = [name for name in known if STACK_WORDS[name][0] <= len(stack)]
+            can = [name for name in commands if STACK_WORDS[name][0] <= len(stack)]
             step = rng.choice(can) if can and rng.random() < 0.35 + 0.1 * len(stack) else str(rng.randint(1, 20))
             stack_step(stack, step)
             steps.append(step)
             states.append(f"{step}: {' '.join(map(str, stack))}")
-        rules = "\n".join(STACK_WORDS[name][1] for name in known)
+        rules = "\n".join(STACK_WORDS[name][1] for name in commands)
         text = f"A stack machine pushes each number; its words mean:\n{rules}\nProgram: {' '.join(steps)}\n"
         text += "What is on the stack at the end? Answer with the numbers from the bottom to the top."
         return Question(text, tuple(stack), "\n".join(states))
@@ -214,8 +214,8 @@ class RobotWalk(ListAnswerTask):
 
     def check(self, question: Question, answer: str) -> str | None:
         """Reads the names of the parts, too, which the question gives in this order: ``x = 3, y = 1, facing east``."""
-        found = _NAMED_STAND.fullmatch(answer)
-        return super().check(question, ", ".join(found.groups()) if found else answer)
+        stand = _NAMED_STAND.fullmatch(answer)
+        return super().check(question, ", ".join(stand.groups()) if stand else answer)
 
     @staticmethod
     def command(rng: random.Random, level: int) -> tuple[int, int, str]:
@@ -243,7 +243,7 @@ def bit_operations() -> dict[str, list[BitOperation]]:
     AND keeps two bits at least and OR leaves two as they are, so that no step forgets what came before.
     """
     every, operands = range(256), [1, *range(1, 255), 254]
-    found: dict[str, list[BitOperation]] = {
+    operations: dict[str, list[BitOperation]] = {
         "AND": [(f"AND {_BITS[n | 0x88]}", bytes([value & (n | 0x88) for value in every])) for n in operands],
         "OR": [(f"OR {_BITS[n & 0x77]}", bytes([value | (n & 0x77) for value in every])) for n in operands],
         "XOR": [(f"XOR {_BITS[n]}", bytes([value ^ n for value in every])) for n in operands],
@@ -265,8 +265,8 @@ def bit_operations() -> dict[str, list[BitOperation]]:
     }
     for text, move in moves.items():
         three = [(text.format(by), bytes([move(value, by) & 255 for value in every])) for by in (1, 2, 3)]
-        found[text.partition(" by")[0]] = [three[n % 3] for n in every]
-    return found
+        operations[text.partition(" by")[0]] = [three[n % 3] for n in every]
+    return operations
 
 
 @cache
@@ -342,7 +342,7 @@ class RegisterMachine(ListAnswerTask):
                 kind = rng.choice(("add", "sub", "set") if level > 2 else ("add", "sub"))
                 other: str | int = rng.randint(1, 9)
                 if rng.random() < 0.7:
-                    other = rng.choice([known for known in names if known != name])
+                    other = rng.choice([register for register in names if register != name])
                 program.append((kind, name, other))
             program += [("sub", "N", 1), ("jump", "N", head + 1)]
         self.run(program, registers)

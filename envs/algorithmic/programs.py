@@ -220,9 +220,9 @@ class CodeInput(CheckedAnswerTask):
         """
         while True:
             program = self.program(rng, level)
-            given = rng.randint(20, self.HIGHEST_INPUT)
+            value = rng.randint(20, self.HIGHEST_INPUT)
             try:
-                (wanted,) = run(program, {"x": given})
+                (wanted,) = run(program, {"x": value})
                 easy = sum(run(program, {"x": x}) == [wanted] for x in range(0, self.HIGHEST_INPUT + 1, 8))
             except TooLarge:
                 continue
@@ -230,7 +230,7 @@ class CodeInput(CheckedAnswerTask):
                 break
         text = f"{RULES} The input x is a whole number from 0 to {self.HIGHEST_INPUT}.\n\n"
         text += "\n".join(written(program)) + f"\n\nFor which input does this program print {wanted}? Give one such x."
-        return Question(text, (tuple(program), wanted), answer_text=str(given), operations=statements(program))
+        return Question(text, (tuple(program), wanted), answer_text=str(value), operations=statements(program))
 
     def explain(self, state: Question) -> str:
         """What the program does with the input found."""
@@ -252,11 +252,11 @@ class CodeInput(CheckedAnswerTask):
     def check(self, question: Question, answer: str) -> str | None:
         """Runs the program on the given input from 0 to 200; any that prints the number is right."""
         program, wanted = question.answer
-        (given,) = whole_numbers(answer, 1)
-        if not 0 <= given <= self.HIGHEST_INPUT:
+        (value,) = whole_numbers(answer, 1)
+        if not 0 <= value <= self.HIGHEST_INPUT:
             return f"x is from 0 to {self.HIGHEST_INPUT}"
         try:
-            printed = run(program, {"x": given})
+            printed = run(program, {"x": value})
         except TooLarge:
             return "with this input a value is over a million"
         return None if printed == [wanted] else f"with this input it prints {printed[0]}"

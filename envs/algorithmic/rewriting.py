@@ -39,8 +39,8 @@ class StringRewriting(ListAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Draws rules until they run for more than half of the steps, repeat no text and stay below 40 letters."""
-        count, most = (2, 2, 3, 3, 4)[level - 1], (4, 7, 10, 14, 20)[level - 1]
-        every, shortest, spread = lefts(count), 4 + level, (3, 4, 5, 5, 4)[level - 1]
+        count, longest = (2, 2, 3, 3, 4)[level - 1], (4, 7, 10, 14, 20)[level - 1]
+        every, shortest, lengths = lefts(count), 4 + level, (3, 4, 5, 5, 4)[level - 1]
         while True:
             code = rng.getrandbits(80)  # far more than the choices need, so that all are equally likely
             code, index = divmod(code, len(every))
@@ -48,34 +48,34 @@ class StringRewriting(ListAnswerTask):
             for left in every[index]:
                 code, right = divmod(code, len(_RIGHTS))
                 rules.append((left, _RIGHTS[right]))
-            code, length = divmod(code, spread)
+            code, length = divmod(code, lengths)
             code, head = divmod(code, len(_SIXES))
             text = (_SIXES[head] + _SIXES[code % len(_SIXES)])[: shortest + length]
-            steps = self.rewritten(text, rules, most)
-            if len(steps) > most // 2 and len(steps[-1]) < 40 and len(set(steps)) == len(steps):
+            steps = self.rewritten(text, rules, longest)
+            if len(steps) > longest // 2 and len(steps[-1]) < 40 and len(set(steps)) == len(steps):
                 break
         shown = "; ".join([f"{left} -> {right}" for left, right in rules])
         question = (
             f"Rules in order: {shown}.\nIn a step, the first rule in this order whose left side stands in the text "
             "is used: its first place in the text, from the left, is replaced by the right side. Begin with the "
-            f"text {text} and make {most} steps, or fewer when no rule can be used any more. Which text is left?"
+            f"text {text} and make {longest} steps, or fewer when no rule can be used any more. Which text is left?"
         )
         return Question(question, (steps[-1],))
 
     def explain(self, state: Question) -> str:
         """The rule of each step, and the text after it."""
-        rules, ((start, most),) = _RULE.findall(state.text), _START.findall(state.text)
-        steps, lines = self.rewritten(start, rules, int(most)), [f"Begin with {start}."]
+        rules, ((start, limit),) = _RULE.findall(state.text), _START.findall(state.text)
+        steps, lines = self.rewritten(start, rules, int(limit)), [f"Begin with {start}."]
         for number, (text, new) in enumerate(pairwise(steps), 1):
             left, right = next(rule for rule in rules if rule[0] in text)
             lines.append(f"{number}. {left} -> {right}: {new}")
         return "\n".join(lines)
 
     @staticmethod
-    def rewritten(text: str, rules: list[tuple[str, str]], most: int) -> list[str]:
+    def rewritten(text: str, rules: list[tuple[str, str]], limit: int) -> list[str]:
         """The text and what it is after each step."""
         steps = [text]
-        for _ in range(most):
+        for _ in range(limit):
             for left, right in rules:
                 if left in text:
                     text = text.replace(left, right, 1)
@@ -271,18 +271,18 @@ class RegexConstruction(CheckedAnswerTask):
 
     def drawn(self, rng: random.Random, parts: int, depth: int) -> Pattern:
         """A sequence of repeated or alternative parts."""
-        made = []
+        pieces = []
         for _ in range(parts):
             kind = rng.choice(("letter", "either", "*", "+", "?", "*", "+"))
             if kind == "letter":
-                made.append(Pattern(rng.choice("abc")))
+                pieces.append(Pattern(rng.choice("abc")))
             elif kind == "either":
-                made.append(Pattern("either", tuple(self.run(rng) for _ in range(2))))
+                pieces.append(Pattern("either", tuple(self.run(rng) for _ in range(2))))
             elif depth > 1 and rng.random() < 0.5:
-                made.append(Pattern(kind, (self.drawn(rng, 2, depth - 1),)))
+                pieces.append(Pattern(kind, (self.drawn(rng, 2, depth - 1),)))
             else:
-                made.append(Pattern(kind, (self.run(rng),)))
-        return Pattern("sequence", tuple(made))
+                pieces.append(Pattern(kind, (self.run(rng),)))
+        return Pattern("sequence", tuple(pieces))
 
     @staticmethod
     def run(rng: random.Random) -> Pattern:

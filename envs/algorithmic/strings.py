@@ -44,11 +44,11 @@ def syllable_pairs() -> list[str]:
 def word(rng: random.Random, length: int) -> str:
     """A made-up word that can be spoken."""
     code = rng.randint(0, len(SYLLABLES) ** ((length + 1) // 2) - 1)  # one draw for all syllables
-    pairs, found = syllable_pairs(), ""
+    pairs, letters = syllable_pairs(), ""
     for _ in range((length + 3) // 4):
-        found += pairs[code % 10_000]
+        letters += pairs[code % 10_000]
         code //= 10_000
-    return found[:length]
+    return letters[:length]
 
 
 # Of 256 bytes each syllable has two or three: as even as made-up words need to be.
@@ -81,9 +81,9 @@ def _widths(shortest: int, longest: int) -> bytes:
 def mixed_up(rng: random.Random, text: str) -> str:
     """The letters in another order, if there is one."""
     if len(set(text)) > 1:
-        while (found := "".join(picked(rng, text, len(text)))) == text:
+        while (mixed := "".join(picked(rng, text, len(text)))) == text:
             pass
-        return found
+        return mixed
     return text
 
 
@@ -241,11 +241,11 @@ class RunLength(ListAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Draws parts until the text has between half and all of the level's letters."""
-        most, depth = (20, 40, 60, 80, 110)[level - 1], (0, 1, 1, 2, 2)[level - 1]
+        longest, depth = (20, 40, 60, 80, 110)[level - 1], (0, 1, 1, 2, 2)[level - 1]
         while True:
             parts = [self.part(rng, rng.randint(0, depth) if index else depth) for index in range(3 + (level + 1) // 2)]
             text = "".join(plain for _, plain in parts)
-            if most // 2 <= len(text) <= most:
+            if longest // 2 <= len(text) <= longest:
                 break
         code = "".join(code for code, _ in parts)
         steps = "\n".join(f"{code} -> {plain}" for code, plain in parts)
@@ -280,11 +280,11 @@ class EditDistance(ExactAnswerTask):
     def ask(self, rng: random.Random, level: int) -> Question:
         """Changes a word at random and asks for the Levenshtein distance, which may be less than the changes."""
         length = (7, 9, 11, 13, 16)[level - 1]
-        fewest, most, kinds = ((1, 12, 12), (2, 11, 8), (2, 12, 8), (2, 13, 8), (2, 15, 8))[level - 1]
+        fewest, longest, kinds = ((1, 12, 12), (2, 11, 8), (2, 12, 8), (2, 13, 8), (2, 15, 8))[level - 1]
         letters = "".join(rng.sample(ALPHABET, kinds))
         first = "".join(rng.choices(letters, k=length))
         second = list(first)
-        for _ in range(rng.randint(fewest, most)):
+        for _ in range(rng.randint(fewest, longest)):
             index = rng.randrange(len(second))
             cut = rng.randint(0, 1) if len(second) > 2 else 0
             second[index : index + cut] = rng.choices(letters, k=rng.randint(0, 1))
@@ -304,16 +304,16 @@ def common_subsequence(a: str, b: str) -> str:
         for j in range(len(b) - 1, -1, -1):
             best[i][j] = best[i + 1][j + 1] + 1 if a[i] == b[j] else max(best[i + 1][j], best[i][j + 1])
     i = j = 0
-    found = []
+    letters = []
     while i < len(a) and j < len(b):
         if a[i] == b[j]:
-            found.append(a[i])
+            letters.append(a[i])
             i, j = i + 1, j + 1
         elif best[i + 1][j] >= best[i][j + 1]:
             i += 1
         else:
             j += 1
-    return "".join(found)
+    return "".join(letters)
 
 
 class CommonSubsequence(CheckedAnswerTask):
@@ -339,12 +339,12 @@ class CommonSubsequence(CheckedAnswerTask):
     def check(self, question: Question, answer: str) -> str | None:
         """Any common subsequence of the greatest length is right."""
         first, second, length = question.answer
-        (found,) = items(answer, 1)
-        if len(found) != length:
-            return f"it has {len(found)} letters, the longest have another number"
+        (letters,) = items(answer, 1)
+        if len(letters) != length:
+            return f"it has {len(letters)} letters, the longest have another number"
         for string in (first, second):
             rest = iter(string)
-            if not all(letter in rest for letter in found):
+            if not all(letter in rest for letter in letters):
                 return f"it is no subsequence of {string}"
         return None
 
@@ -393,16 +393,16 @@ class PalindromeCount(ExactAnswerTask):
     def explain(self, state: Question) -> str:
         """The palindromes, from left to right by their middle and the shortest first."""
         text = state.text.rpartition("\n")[2]
-        found = []
+        parts = []
         for middle in range(2 * len(text) - 1):
             left, right = middle // 2, (middle + 1) // 2
             while left >= 0 and right < len(text) and text[left] == text[right]:
                 if left < right:
-                    found.append(text[left : right + 1])
+                    parts.append(text[left : right + 1])
                 left, right = left - 1, right + 1
-        if not found:
+        if not parts:
             return f"{text} has two equal letters neither side by side nor around one letter: no palindrome."
-        return f"{text} has, around each letter and each gap from the left: {' '.join(found)}. These are {len(found)}."
+        return f"{text} has, around each letter and each gap from the left: {' '.join(parts)}. These are {len(parts)}."
 
 
 class Anagrams(ListAnswerTask):
@@ -499,14 +499,14 @@ class BracketCompletion(CheckedAnswerTask):
 
     def check(self, question: Question, answer: str) -> str | None:
         """Blanks and math delimiters do not count; the completion is unique, so it is compared."""
-        found = "".join(answer.split())
+        brackets = "".join(answer.split())
         for opening, closing in ((r"\(", r"\)"), (r"\[", r"\]")):
-            if found.startswith(opening) and found.endswith(closing):
-                found = found[2:-2]
-        found = found.strip("$*_`.")
-        if not set(found) <= set(")]>"):
+            if brackets.startswith(opening) and brackets.endswith(closing):
+                brackets = brackets[2:-2]
+        brackets = brackets.strip("$*_`.")
+        if not set(brackets) <= set(")]>"):
             raise ValueError("the answer has something else than ) ] >")
-        return None if found == question.answer else "these do not complete it"
+        return None if brackets == question.answer else "these do not complete it"
 
 
 @cache
@@ -569,7 +569,7 @@ class PatternMatch(ListAnswerTask):
             for kind in rng.choices(kinds, k=3 + level):
                 some = "".join(sorted(rng.sample(letters, 2)))
                 pattern.append(some[0] if kind == "l" else f"[{some}]" if kind == "[" else kind)
-            if "*" not in pattern or any(one == two == "*" for one, two in pairwise(pattern)):
+            if "*" not in pattern or any(left == right == "*" for left, right in pairwise(pattern)):
                 continue
             rule = re.compile("".join({"?": ".", "*": ".*"}.get(part, part) for part in pattern))
             words = [self.example(rng, pattern, letters) for _ in range(count)]

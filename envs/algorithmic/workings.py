@@ -55,33 +55,33 @@ def coloured(text: str) -> tuple[list[str], dict[int, int]] | None:
     """Nodes with the fewest colours left first, each with the first that is left; None if a node has none left."""
     size, colours = map(int, re.findall(r"nodes 1 to (\d+) one of the colours 1 to (\d+)", text)[0])
     near = neighbours(edges_in(text.partition("differ: ")[2]))
-    known: dict[int, int] = {}
+    colour_of: dict[int, int] = {}
     lines = ["Always the node with the fewest colours left takes the first of them:"]
 
     def left(node: int) -> list[int]:
-        taken = {known[other] for other in near.get(node, ()) if other in known}
+        taken = {colour_of[other] for other in near.get(node, ()) if other in colour_of}
         return [colour for colour in range(1, colours + 1) if colour not in taken]
 
-    while len(known) < size:
+    while len(colour_of) < size:
         node = min(
-            (node for node in range(1, size + 1) if node not in known),
+            (node for node in range(1, size + 1) if node not in colour_of),
             key=lambda node: (len(left(node)), -len(near.get(node, ())), node),
         )
-        done = [f"{other} has {known[other]}" for other in near.get(node, ()) if other in known]
+        done = [f"{other} has {colour_of[other]}" for other in near.get(node, ()) if other in colour_of]
         choice = left(node)
         if not choice:
             return None
         how = "only " * (len(choice) == 1) + f"{numbers(choice)} {'is' if len(choice) == 1 else 'are'} left"
-        known[node] = choice[0]
+        colour_of[node] = choice[0]
         taken = f"; it takes {choice[0]}" if len(choice) > 1 else ""
         lines.append(f"Node {node}: {', '.join(done) or 'no neighbour has a colour'}; {how}{taken}.")
-    return lines, known
+    return lines, colour_of
 
 
 def colouring(text: str, answer: str) -> str:
     """How a colouring is found where each node takes the first colour left; else the stored one, pair by pair."""
-    if found := coloured(text):
-        return "\n".join(found[0])
+    if lines_and_colours := coloured(text):
+        return "\n".join(lines_and_colours[0])
     colour = dict(enumerate(answer.split(", "), 1))
     nodes = listed(f"{node} has {number}" for node, number in colour.items())
     pairs = listed(f"{a}-{b}: {colour[a]} and {colour[b]}" for a, b in edges_in(text.partition("differ: ")[2]))
@@ -118,7 +118,7 @@ def topological(text: str, answer: str) -> str:
 
 def max_flow(text: str) -> str:
     """Paths that carry more, shortest first, until the pipes out of some nodes are full."""
-    capacity = {(int(a), int(b)): int(most) for a, b, most in re.findall(r"(\d+)>(\d+): (\d+)", text)}
+    capacity = {(int(a), int(b)): int(width) for a, b, width in re.findall(r"(\d+)>(\d+): (\d+)", text)}
     source, sink = map(int, re.findall(r"flow from (\d+) to (\d+) at most", text)[0])
     left, total, lines = dict(capacity), 0, []
     for a, b in capacity:
@@ -144,7 +144,7 @@ def max_flow(text: str) -> str:
         for a, b in pairwise(path):
             way += f">{b}" if (a, b) in capacity else f" (less from {b} to {a}) {b}"
         lines.append(f"Along {way} {amount} more: {total - amount} + {amount} = {total}.")
-    out = {edge: most for edge, most in capacity.items() if edge[0] in came and edge[1] not in came}
+    out = {edge: width for edge, width in capacity.items() if edge[0] in came and edge[1] not in came}
     pipes = f"pipe{'s' * (len(out) > 1)} {listed(f'{a}>{b}' for a, b in out)}"
     full = f"{' + '.join(map(str, out.values()))} = {total}" if len(out) > 1 else str(total)
     lines.append(f"More cannot leave {numbers(sorted(came))}: the {pipes} out of there can carry {full}.")
@@ -181,12 +181,12 @@ def queue_machine(text: str) -> str:
     queue = re.findall(r"\d+", first)
     lines = []
     for command in commands:
-        if found := re.match(r"put (\d+) at the (front|back)", command):
-            queue.insert(0 if found[2] == "front" else len(queue), found[1])
+        if match := re.match(r"put (\d+) at the (front|back)", command):
+            queue.insert(0 if match[2] == "front" else len(queue), match[1])
         elif command.startswith("take one away"):
             queue.pop(0 if command.endswith("front") else -1)
-        elif found := re.match(r"move the first (\d+) to the back", command):
-            queue = queue[int(found[1]) :] + queue[: int(found[1])]
+        elif match := re.match(r"move the first (\d+) to the back", command):
+            queue = queue[int(match[1]) :] + queue[: int(match[1])]
         elif command.startswith("exchange"):
             queue[0], queue[-1] = queue[-1], queue[0]
         else:
@@ -226,10 +226,10 @@ def register_machine(text: str) -> str:
     steps: list[str] = []
     while index < len(program):
         line, index = program[index], index + 1
-        if found := re.match(r"if (\w) is above 0, go to line (\d+)", line):
+        if match := re.match(r"if (\w) is above 0, go to line (\d+)", line):
             lines.append(f"{'; '.join(steps)}; N = {registers['N']}")
             steps = []
-            index = int(found[2]) - 1 if registers[found[1]] > 0 else index
+            index = int(match[2]) - 1 if registers[match[1]] > 0 else index
             continue
         name, _, term = line.partition(" = ")
         left, *more = term.split()
@@ -249,7 +249,7 @@ def register_machine(text: str) -> str:
 def search_tree(text: str) -> str:
     """Where each key goes, what each removal changes, and the keys of each level."""
     keys, gone = (
-        [int(key) for key in found[1].split(", ")] if (found := re.search(pattern, text)) else []
+        [int(key) for key in match[1].split(", ")] if (match := re.search(pattern, text)) else []
         for pattern in (r"tree, one after the other: ([\d, ]+)\.", r"removed, one after the other: ([\d, ]+)\.")
     )
     children: dict[int, list[int]] = {0: [0, 0]}  # 0 stands for nobody, and above the root
@@ -311,12 +311,12 @@ def reversed_text(text: str) -> str:
 def deciphered(text: str) -> str:
     """Each word of the code, and what it was before the last step of the encryption."""
     code = re.findall(r"^Encrypted: (.*)$", text, re.M)[0].split()
-    if found := re.search(r"the letters (\w+) became (\w+),", text):
-        back = dict(sorted(zip(found[2], found[1], strict=True)))
+    if match := re.search(r"the letters (\w+) became (\w+),", text):
+        back = dict(sorted(zip(match[2], match[1], strict=True)))
         table = " ".join(f"{a}={b}" for a, b in back.items() if a in "".join(code))
         return "\n".join([f"Back again: {table}", *(f"{w}: {''.join(map(back.__getitem__, w))}" for w in code)])
-    if found := re.search(r"key (\w+) \(a moves by 0", text):
-        keys, lines = cycle(found[1]), []
+    if match := re.search(r"key (\w+) \(a moves by 0", text):
+        keys, lines = cycle(match[1]), []
         for word in code:
             key = "".join(next(keys) for _ in word)
             shifts = [ALPHABET.index(a) - ALPHABET.index(b) for a, b in zip(word, key, strict=True)]
@@ -325,8 +325,8 @@ def deciphered(text: str) -> str:
             lines.append(f"{word} less {key}: {plain}{turned}")
         return "\n".join(lines)
     lines = []
-    if found := re.search(r"was moved (\d+) places forward", text):
-        by = int(found[1])
+    if match := re.search(r"was moved (\d+) places forward", text):
+        by = int(match[1])
     else:
         first = re.findall(r"the first word was (\w+)", text)[0]
         by = (ALPHABET.index(code[0][0]) - ALPHABET.index(first[0])) % 26
@@ -368,11 +368,11 @@ def common_table(text: str, answer: str) -> str:
 
 def found_at(part: str, string: str) -> list[int]:
     """At which letters of a string those of a subsequence stand, from 1 on."""
-    found, start = [], 0
+    starts, start = [], 0
     for letter in part:
         start = string.index(letter, start) + 1
-        found.append(start)
-    return found
+        starts.append(start)
+    return starts
 
 
 def pattern_match(text: str) -> str:

@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 
-def nearest(given: object, known: Iterable[str]) -> str | None:
+def nearest(name: object, names: Iterable[str]) -> str | None:
     """The known name that is spelt most alike; None where none is like it."""
-    return next(iter(difflib.get_close_matches(str(given)[:100], list(known), 1)), None)
+    return next(iter(difflib.get_close_matches(str(name)[:100], list(names), 1)), None)
 
 
-def did_you_mean(given: object, known: Iterable[str], otherwise: str = "there are") -> str:
+def did_you_mean(name: object, allowed: Iterable[str], otherwise: str = "there are") -> str:
     """The end of an error's sentence: the nearest name, or all there are behind ``otherwise``.
 
     >>> did_you_mean("indx", ("index", "split"))
@@ -20,8 +20,8 @@ def did_you_mean(given: object, known: Iterable[str], otherwise: str = "there ar
     >>> did_you_mean("x", ("index", "split"))
     '; there are index, split'
     """
-    names = list(known)
-    near = nearest(given, names)
+    names = list(allowed)
+    near = nearest(name, names)
     return f"; did you mean {near!r}?" if near else f"; {otherwise} {', '.join(names)}"
 
 
@@ -48,7 +48,7 @@ def with_near_flag(message: str, flags: Iterable[str]) -> str:
     return message + (f"; did you mean {near}?" if near else "")
 
 
-def require_known(owner: str, settings: Mapping[str, object], known: Iterable[str], what: str = "setting") -> None:
+def require_known(owner: str, settings: Mapping[str, object], names: Iterable[str], what: str = "setting") -> None:
     """Check the names of a mapping of settings, which nobody reads where they are unknown.
 
     Args:
@@ -57,20 +57,20 @@ def require_known(owner: str, settings: Mapping[str, object], known: Iterable[st
     Raises:
         TypeError: one is unknown; the nearest is named.
     """
-    known = tuple(known)
+    names = tuple(names)
     for name in settings:
-        if name not in known:
-            raise TypeError(f"{owner} has no {what} {name!r}{did_you_mean(name, known, 'it has')}")
+        if name not in names:
+            raise TypeError(f"{owner} has no {what} {name!r}{did_you_mean(name, names, 'it has')}")
 
 
-def check_reset_options(options: Mapping[str, object] | None, known: Iterable[str]) -> dict[str, Any]:
+def check_reset_options(options: Mapping[str, object] | None, names: Iterable[str]) -> dict[str, Any]:
     """The options of ``reset`` as a dict of its own.
 
     Raises:
         ValueError: one that the environment does not know, with the nearest.
     """
-    known = tuple(known)
+    names = tuple(names)
     for name in options or ():
-        if name not in known:
-            raise ValueError(f"reset has no option {name!r}{did_you_mean(name, known)}")
+        if name not in names:
+            raise ValueError(f"reset has no option {name!r}{did_you_mean(name, names)}")
     return dict(options or {})

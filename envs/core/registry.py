@@ -39,8 +39,8 @@ def hooked(name: str) -> Callable[..., Any]:
     if name not in _hooks:
         raise LookupError(f"nothing is hooked in as {name!r}: import rlvr.envs, or call registry.hook")
     module, _, attribute = _hooks[name].partition(":")
-    found: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
-    return found
+    hook: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+    return hook
 
 
 def make_vector(*args: Any, **settings: Any) -> Any:

@@ -123,10 +123,10 @@ class KeyedRandom(Random):
         k = n.bit_length()
         mask = (1 << k) - 1
         while rest := bits >> k:
-            found = bits & mask
-            if found < n:
+            draw = bits & mask
+            if draw < n:
                 self._bits = rest
-                return found
+                return draw
             bits = rest
         return self._more()._randbelow(n)  # type: ignore[attr-defined,no-any-return]
 
@@ -139,10 +139,10 @@ class KeyedRandom(Random):
         k = n.bit_length()
         mask = (1 << k) - 1
         while rest := bits >> k:
-            found = bits & mask
-            if found < n:
+            draw = bits & mask
+            if draw < n:
                 self._bits = rest
-                return a + found
+                return a + draw
             bits = rest
         return self._more().randint(a, b)
 
@@ -160,10 +160,10 @@ class KeyedRandom(Random):
         k = n.bit_length()
         mask = (1 << k) - 1
         while rest := bits >> k:
-            found = bits & mask
-            if found < n:
+            draw = bits & mask
+            if draw < n:
                 self._bits = rest
-                return seq[found]
+                return seq[draw]
             bits = rest
         return self._more().choice(seq)
 
@@ -174,15 +174,15 @@ class KeyedRandom(Random):
             k = (last + 1).bit_length()
             mask = (1 << k) - 1
             while rest := bits >> k:
-                found = bits & mask
+                draw = bits & mask
                 bits = rest
-                if found <= last:
+                if draw <= last:
                     break
             else:
                 self._bits = bits
                 _swap(x, last, self._more().getrandbits)
                 return
-            x[last], x[found] = x[found], x[last]
+            x[last], x[draw] = x[draw], x[last]
         self._bits = bits
 
     def sample(self, population: Any, k: int, *, counts: Any = None) -> list[Any]:
@@ -191,7 +191,7 @@ class KeyedRandom(Random):
             return super().sample(population, k, counts=counts)
         if n > 21 and n > 21 + (4 ** ceil(log(k * 3, 4)) if k > 5 else 0):  # where Random keeps a set of what it drew
             return super().sample(population, k)
-        pool, found = list(population), []
+        pool, chosen = list(population), []
         bits = self._bits
         for left in range(n, n - k, -1):
             width = left.bit_length()
@@ -205,10 +205,10 @@ class KeyedRandom(Random):
                 self._bits = bits
                 index = self._more()._randbelow(left)  # type: ignore[attr-defined]
                 bits = self._bits
-            found.append(pool[index])
+            chosen.append(pool[index])
             pool[index] = pool[left - 1]
         self._bits = bits
-        return found
+        return chosen
 
     def choices(self, population: Any, weights: Any = None, *, cum_weights: Any = None, k: int = 1) -> list[Any]:
         """What Random does; where all weigh the same, by as many calls of ``choice``, which needs fewer bits."""
@@ -216,20 +216,20 @@ class KeyedRandom(Random):
             if k > _MANY:
                 self._seeded()
             return super().choices(population, weights, cum_weights=cum_weights, k=k)
-        found: list[Any] = []
+        chosen: list[Any] = []
         bits = self._bits
         width = n.bit_length()
         mask = (1 << width) - 1
-        while len(found) < k:
+        while len(chosen) < k:
             if not (rest := bits >> width):
                 self._bits = bits
                 choice = self._more().choice
-                return found + [choice(population) for _ in range(k - len(found))]
+                return chosen + [choice(population) for _ in range(k - len(chosen))]
             if (index := bits & mask) < n:
-                found.append(population[index])
+                chosen.append(population[index])
             bits = rest
         self._bits = bits
-        return found
+        return chosen
 
     def seed(self, a: Any = None, version: int = 2) -> None:
         """Draw what ``random.Random(a)`` draws from here on."""
@@ -266,10 +266,10 @@ class _Mersenne(KeyedRandom):
     def _randbelow(self, n: int) -> int:
         k = n.bit_length()
         getrandbits = self.getrandbits
-        found = getrandbits(k)
-        while found >= n:
-            found = getrandbits(k)
-        return found
+        draw = getrandbits(k)
+        while draw >= n:
+            draw = getrandbits(k)
+        return draw
 
     def randint(self, a: int, b: int) -> int:
         n = b - a + 1
@@ -277,20 +277,20 @@ class _Mersenne(KeyedRandom):
             return Random.randint(self, a, b)
         k = n.bit_length()
         getrandbits = self.getrandbits
-        found = getrandbits(k)
-        while found >= n:
-            found = getrandbits(k)
-        return a + found
+        draw = getrandbits(k)
+        while draw >= n:
+            draw = getrandbits(k)
+        return a + draw
 
     def choice(self, seq: Any) -> Any:
         if not (n := len(seq)):
             raise IndexError("Cannot choose from an empty sequence")
         k = n.bit_length()
         getrandbits = self.getrandbits
-        found = getrandbits(k)
-        while found >= n:
-            found = getrandbits(k)
-        return seq[found]
+        draw = getrandbits(k)
+        while draw >= n:
+            draw = getrandbits(k)
+        return seq[draw]
 
     def shuffle(self, x: Any) -> None:
         _swap(x, len(x) - 1, self.getrandbits)
@@ -300,26 +300,26 @@ class _Mersenne(KeyedRandom):
             return Random.sample(self, population, k, counts=counts)
         if n > 21 and n > 21 + (4 ** ceil(log(k * 3, 4)) if k > 5 else 0):
             return Random.sample(self, population, k)
-        pool, found = list(population), []
+        pool, chosen = list(population), []
         getrandbits = self.getrandbits
         for left in range(n - 1, n - 1 - k, -1):
             bits = (left + 1).bit_length()
             index = getrandbits(bits)
             while index > left:
                 index = getrandbits(bits)
-            found.append(pool[index])
+            chosen.append(pool[index])
             pool[index] = pool[left]
-        return found
+        return chosen
 
 
 def _swap(items: Any, last: int, getrandbits: Callable[[int], int]) -> None:
     """The shuffle of Fisher and Yates from index ``last`` down, as random.Random draws it."""
     for index in range(last, 0, -1):
         k = (index + 1).bit_length()
-        found = getrandbits(k)
-        while found > index:
-            found = getrandbits(k)
-        items[index], items[found] = items[found], items[index]
+        draw = getrandbits(k)
+        while draw > index:
+            draw = getrandbits(k)
+        items[index], items[draw] = items[draw], items[index]
 
 
 def digest(*key: object) -> int:

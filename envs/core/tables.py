@@ -94,8 +94,8 @@ def load_rows(
     path = locate(source, split, data_files)
     location = str(path or source.hub)
     # Without a limit all of it is needed: then the hub's files are better kept than streamed.
-    found = _from_hub(source, split, stream=limit is not None) if path is None else scan_table(path)
-    rows = list(islice(_fitting(_mapped(found, source, mapping, location), where, location), limit))
+    all_rows = _from_hub(source, split, stream=limit is not None) if path is None else scan_table(path)
+    rows = list(islice(_fitting(_mapped(all_rows, source, mapping, location), where, location), limit))
     if not rows:
         chosen = f" where {', '.join(f'{name} is {value!r}' for name, value in where.items())}" if where else ""
         raise DataError(f"{location} has no rows{chosen}")
@@ -134,23 +134,23 @@ def scan_table(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _checked_mapping(source: Source, columns: Mapping[str, str] | None) -> dict[str, str]:
-    known = source.columns + source.optional
+    fields = source.columns + source.optional
     if not isinstance(columns, Mapping | None) or not all(isinstance(name, str) for name in (columns or {}).values()):
         raise ValueError(f"columns maps expected names to the table's, got {columns!r}")
     for name in columns or ():
-        if name not in known:
-            raise ValueError(f"columns maps no {name!r}{did_you_mean(name, known, 'it maps')}")
+        if name not in fields:
+            raise ValueError(f"columns maps no {name!r}{did_you_mean(name, fields, 'it maps')}")
     return {**source.names, **(columns or {})}
 
 
 def _mapped(
     rows: Iterable[Mapping[str, Any]], source: Source, mapping: dict[str, str], location: str
 ) -> Iterator[dict[str, Any]]:
-    for number, found in enumerate(rows):
-        row = dict(found) | {name: look_up(found, column) for name, column in mapping.items()}
+    for number, raw in enumerate(rows):
+        row = dict(raw) | {name: look_up(raw, column) for name, column in mapping.items()}
         missing = [mapping.get(column, column) for column in source.columns if row.get(column) is None]
         if missing:
-            others = did_you_mean(missing[0], map(str, found), "it has")
+            others = did_you_mean(missing[0], map(str, raw), "it has")
             raise DataError(f"row {number} of {location} lacks {', '.join(missing)}{others}")
         yield row
 
@@ -206,10 +206,10 @@ def locate(source: Source, split: str, data_files: str | os.PathLike[str] | None
         path = Path(data_files).expanduser()
         if path.is_file():
             return path
-        found = _in_folder(path, source, split)
-        if found is None:
+        path_in_folder = _in_folder(path, source, split)
+        if path_in_folder is None:
             raise DataError(f"data_files={str(data_files)!r}: no such file, nor a folder that holds {split}.jsonl")
-        return found
+        return path_in_folder
     root = os.environ.get("RLVR_DATA")
     return _in_folder(Path(root).expanduser() / source.folder, source, split) if root else None
 

@@ -389,8 +389,8 @@ class TextEnv(gym.Env[Any, str]):
         if split is not None:  # by a content's hash, or in a small space by its rank
             divided = self._small_space(level)
             accepts = IN_SPLIT[split] if divided is None else partial(in_part, divided, split)
-        self._streams[split, level] = found = (repr((self.name, split, level, seed))[:-1] + ", ", accepts)
-        return found
+        self._streams[split, level] = stream = (repr((self.name, split, level, seed))[:-1] + ", ", accepts)
+        return stream
 
     @property
     def _identity(self) -> dict[str, Any]:
@@ -547,8 +547,8 @@ def with_tools(task: Task[Any], tools: Sequence[Any] | Mapping[str, Any]) -> Tas
 
 def _check_settings(build: type[Task[Any]], settings: dict[str, Any]) -> None:
     parameters = {} if build.__init__ is object.__init__ else inspect.signature(build).parameters
-    known = [name for name in parameters if name != "split"] + ["split", "level", "max_turns", "render_mode", "tools"]
-    require_known(build.__name__, settings, known)
+    names = [name for name in parameters if name != "split"] + ["split", "level", "max_turns", "render_mode", "tools"]
+    require_known(build.__name__, settings, names)
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needed = [each.name for each in parameters.values() if each.default is each.empty and each.kind not in variadic]
     if missing := [name for name in needed if name != "split" and name not in settings]:

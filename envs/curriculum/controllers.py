@@ -154,15 +154,15 @@ class RateSampler:
         seed: int = 0,
     ) -> None:
         self.keys = tuple(dict.fromkeys(keys))
-        given = dict(weights or {})
+        weights_by_index = dict(weights or {})
         self._known = frozenset(self.keys)
-        if unknown := [key for key in given if key not in self._known]:
+        if unknown := [key for key in weights_by_index if key not in self._known]:
             raise ValueError(f"there are weights for {unknown}, which are no keys")
-        if not self.keys or any(not (weight > 0 and math.isfinite(weight)) for weight in given.values()):
+        if not self.keys or any(not (weight > 0 and math.isfinite(weight)) for weight in weights_by_index.values()):
             raise ValueError("a sampler needs at least one key, and positive weights")
         if not 0 < floor <= 1 or not 0 < decay <= 1:
             raise ValueError(f"floor and decay must be in (0, 1], got {floor!r} and {decay!r}")
-        self.weights = [given.get(key, 1.0) for key in self.keys] if given else None
+        self.weights = [weights_by_index.get(key, 1.0) for key in self.keys] if weights_by_index else None
         self.floor, self.seed = floor, seed
         self.rates = PassRates(decay=decay)
         self.retirement = None if retire_at is None else Retirement(retire_at, min_episodes)

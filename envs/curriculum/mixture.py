@@ -161,7 +161,7 @@ class MixtureEnv(TextEnv):
         good = all(isinstance(weight, int | float) and 0 <= weight < math.inf for weight in weights)
         if len(weights) != len(envs) or not good or not sum(weights):
             raise ValueError(f"weights must be {len(envs)} numbers from 0, one for each part, got {weights}")
-        mixture = Mixture([_part(given, split) for given in envs], weights)
+        mixture = Mixture([_part(env, split) for env in envs], weights)
         super().__init__(mixture, split=split, level=level, max_turns=max_turns, render_mode=render_mode)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -208,15 +208,15 @@ def _limit(part: MixturePart, level: int) -> int:
     return part.env.max_turns or part.env.task.turns(part.level_at(level))
 
 
-def _part(given: Any, split: str | None) -> MixturePart:
-    if isinstance(given, MixturePart):
-        return given
+def _part(part: Any, split: str | None) -> MixturePart:
+    if isinstance(part, MixturePart):
+        return part
     settings: dict[str, Any] = (
-        {"id": given} if isinstance(given, str) else dict(given) if isinstance(given, Mapping) else {}
+        {"id": part} if isinstance(part, str) else dict(part) if isinstance(part, Mapping) else {}
     )
     env_id = settings.pop("id", None)
     if not isinstance(env_id, str):
-        raise TypeError(f"a part of a mixture is an id, or a table with an id in it; got {given!r}")
+        raise TypeError(f"a part of a mixture is an id, or a table with an id in it; got {part!r}")
     if "split" in settings:
         raise ValueError("the split is the mixture's: give it there")
     env = make_env(env_id, split=split, **settings).unwrapped

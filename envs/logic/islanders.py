@@ -76,15 +76,15 @@ def canonical(claims: list[tuple[int, Claim]], count: int) -> str:
 
     Each person is known by what he says and what is said of him, refined three times (1-dimensional Weisfeiler-Leman).
     """
-    known = ["" for _ in range(count)]
+    labels = ["" for _ in range(count)]
     for _ in range(min(count, 3)):
         rounds: list[list[str]] = [[] for _ in range(count)]
         for speaker, claim in claims:
             for person in range(count):
                 if person == speaker or person in _people(claim):
-                    rounds[person].append(_abstract(claim, known, person) + f"<{_label(speaker, known, person)}")
-        known = [f"{digest(known[person], *sorted(claimed)):032x}"[:12] for person, claimed in enumerate(rounds)]
-    return "\n".join(sorted(f"{known[speaker]}: {_abstract(claim, known, -1)}" for speaker, claim in claims))
+                    rounds[person].append(_abstract(claim, labels, person) + f"<{_label(speaker, labels, person)}")
+        labels = [f"{digest(labels[person], *sorted(claimed)):032x}"[:12] for person, claimed in enumerate(rounds)]
+    return "\n".join(sorted(f"{labels[speaker]}: {_abstract(claim, labels, -1)}" for speaker, claim in claims))
 
 
 def _people(claim: Claim) -> set[int]:
@@ -93,20 +93,20 @@ def _people(claim: Claim) -> set[int]:
     return set() if claim[0] == "count" else {claim[1]} if claim[0] == "is" else {claim[1], claim[2]}
 
 
-def _label(person: int, known: list[str], of: int) -> str:
-    return "*" if person == of else known[person]
+def _label(person: int, labels: list[str], of: int) -> str:
+    return "*" if person == of else labels[person]
 
 
-def _abstract(claim: Claim, known: list[str], of: int) -> str:
+def _abstract(claim: Claim, labels: list[str], of: int) -> str:
     """A claim with people's labels for their names, ``*`` for one of them; neither order nor wording counts."""
     kind = claim[0]
     if kind == "is":
-        return f"{_label(claim[1], known, of)} {int(claim[2])}"
+        return f"{_label(claim[1], labels, of)} {int(claim[2])}"
     if kind == "same":
-        return " ".join(sorted(_label(person, known, of) for person in claim[1:3])) + f" same {int(claim[3])}"
+        return " ".join(sorted(_label(person, labels, of) for person in claim[1:3])) + f" same {int(claim[3])}"
     if kind == "count":
         return f"{claim[1]} {claim[2]}"
-    return f" {kind} ".join(sorted(f"({_abstract(part, known, of)})" for part in claim[1:]))
+    return f" {kind} ".join(sorted(f"({_abstract(part, labels, of)})" for part in claim[1:]))
 
 
 class KnightsAndKnaves(ListAnswerTask):

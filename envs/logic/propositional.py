@@ -70,10 +70,10 @@ def written(formula: Formula, inner: bool = False) -> str:
 @cache
 def literals(count: int) -> tuple[tuple[str, int], ...]:
     """Each of so many variables twice as it is and once negated, as it is written, and its truth table."""
-    every, found = (1 << (1 << count)) - 1, []
+    every, masks = (1 << (1 << count)) - 1, []
     for name, mask in zip("PQRSTU", columns(count), strict=False):
-        found += [(name, mask), (name, mask), (f"not {name}", every ^ mask)]
-    return tuple(found)
+        masks += [(name, mask), (name, mask), (f"not {name}", every ^ mask)]
+    return tuple(masks)
 
 
 @cache
@@ -167,23 +167,23 @@ class Entailment(ListAnswerTask):
     def ask(self, rng: random.Random, level: int) -> Question:
         """Decides by truth tables; one to five of the six statements follow, and none is a premise."""
         count, premises = (4, 4, 5, 5, 6)[level - 1], (2, 3, 3, 4, 5)[level - 1]
-        known, every = pair_formulas(count), (1 << (1 << count)) - 1
+        pairs, every = pair_formulas(count), (1 << (1 << count)) - 1
         right = 1 + rng.randrange(5)
-        most = max(4, 2 ** (count - 2))
+        max_holding = max(4, 2 ** (count - 2))
         while True:
-            given: dict[str, None] = {}
+            drawn: dict[str, None] = {}
             possible = every
             for code in below(rng, 1 << 24, premises):
                 text, mask = self.premise(count, code)
-                given[text] = None
+                drawn[text] = None
                 possible &= mask
-            if not 2 <= possible.bit_count() <= most or len(given) < premises:
+            if not 2 <= possible.bit_count() <= max_holding or len(drawn) < premises:
                 continue
             follows: dict[str, None] = {}
             open_: dict[str, None] = {}
-            for index in below(rng, len(known), 40):
-                text, mask = known[index]
-                if text not in given:
+            for index in below(rng, len(pairs), 40):
+                text, mask = pairs[index]
+                if text not in drawn:
                     chosen, wanted = (open_, 6 - right) if possible & ~mask else (follows, right)
                     if len(chosen) < wanted:
                         chosen[text] = None
@@ -194,7 +194,7 @@ class Entailment(ListAnswerTask):
             break
         statements = picked(rng, [*follows, *open_], 6)
         gold = [number for number, text in enumerate(statements, 1) if text in follows]
-        text = "Premises (xor: exactly one of the two; iff: both or neither):\n" + "\n".join(given)
+        text = "Premises (xor: exactly one of the two; iff: both or neither):\n" + "\n".join(drawn)
         text += "\nStatements:\n" + "\n".join([f"{n}. {text}" for n, text in enumerate(statements, 1)])
         text += "\nWhich statements must be true if all premises are? Answer with their numbers."
         return Question(text, tuple(gold))
@@ -202,12 +202,12 @@ class Entailment(ListAnswerTask):
     @staticmethod
     def premise(count: int, code: int) -> tuple[str, int]:
         """A formula of two or three variables and its truth table, both from a number of 24 bits."""
-        known, code = pair_formulas(count), code >> 1
+        pairs, code = pair_formulas(count), code >> 1
         if code & 1:
-            return known[(code >> 1) * len(known) >> 22]
+            return pairs[(code >> 1) * len(pairs) >> 22]
         every = (1 << (1 << count)) - 1
-        code, index = divmod(code >> 1, len(known))
-        inner, mask = known[index]
+        code, index = divmod(code >> 1, len(pairs))
+        inner, mask = pairs[index]
         inner = f"({inner})"
         code, negated = divmod(code, 5)
         if not negated:
@@ -243,18 +243,18 @@ class ForwardChaining(ListAnswerTask):
                 *conditions, conclusion = rng.sample(letters, rng.choice((2, 3, 3, 4)[: 3 + (level > 2)]))
                 if not any(conclusion == other and set(conditions) == set(needed) for needed, other in rules):
                     rules.append((conditions, conclusion))
-            steps, known = [], list(facts)
+            steps, derived = [], list(facts)
             growing = True
             while growing:
                 growing = False
                 for conditions, conclusion in rules:
-                    if conclusion not in known and all(letter in known for letter in conditions):
-                        known.append(conclusion)
+                    if conclusion not in derived and all(letter in derived for letter in conditions):
+                        derived.append(conclusion)
                         steps.append(f"{' and '.join(conditions)}: {conclusion}")
                         growing = True
-            if len(steps) >= 3 and len(known) < size:
+            if len(steps) >= 3 and len(derived) < size:
                 break
         rule_lines = [f"if {' and '.join(conditions)} then {conclusion}" for conditions, conclusion in rules]
         text = "Rules:\n" + "\n".join(rule_lines)
         text += f"\nFacts: {listed(facts)}\nWhich other letters follow? Answer with all of them."
-        return Question(text, tuple(sorted(known[len(facts) :])), "\n".join(steps))
+        return Question(text, tuple(sorted(derived[len(facts) :])), "\n".join(steps))

@@ -100,17 +100,17 @@ class FamilyTree(ListAnswerTask):
         grand = [first[first[person + 1]] - first[first[person]] for person in range(second)]
         if level == 1:
             return [person for person, number in enumerate(grand) if number >= 2]
-        found: list[int] = []
+        relatives: list[int] = []
         if level == 5:
             for above in range(1, second):
                 if people - third - grand[above] >= 2:
-                    found += range(first[first[above]], first[first[above + 1]])
-            return found
+                    relatives += range(first[first[above]], first[first[above + 1]])
+            return relatives
         for above in range(second):  # whose children have nieces and nephews, and whose grandchildren have cousins
             for person in range(first[above], first[above + 1]):
                 if grand[above] - first[person + 1] + first[person] >= 2:
-                    found += (person,) if level == 2 else range(first[person], first[person + 1])
-        return found
+                    relatives += (person,) if level == 2 else range(first[person], first[person + 1])
+        return relatives
 
     def found(self, first: list[int], person: int, level: int) -> list[int]:
         """The relatives of somebody that are asked for at a level: not through the ancestor that is nearest below."""
@@ -202,13 +202,13 @@ class Directions(ListAnswerTask):
         east, north = location[b][0] - location[a][0], location[b][1] - location[a][1]
         text = "\n".join(facts) + f"\nHow many km east and how many km north of {names[a]} does {names[b]} lie? "
 
-        def seen_from(one: int, before: int) -> str:
-            (x, y), parts = location[one], []
-            for other in ties[one]:
+        def seen_from(start: int, before: int) -> str:
+            (x, y), parts = location[start], []
+            for other in ties[start]:
                 if other != before:
                     p, q = location[other]
-                    parts.append(f"{p - x} {q - y}{seen_from(other, one)}")
-            return ("!" if one == b else "") + (f"({', '.join(sorted(parts))})" if parts else "")
+                    parts.append(f"{p - x} {q - y}{seen_from(other, start)}")
+            return ("!" if start == b else "") + (f"({', '.join(sorted(parts))})" if parts else "")
 
         text += "Answer with two numbers, negative for west and for south."
         return Question(text, (east, north), content=seen_from(a, a))

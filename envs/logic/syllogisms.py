@@ -50,11 +50,11 @@ def statements(count: int) -> list[Statement]:
 def meanings(count: int) -> dict[Statement, tuple[bool, int]]:
     """Whether a statement says that kinds of people do not exist, or that one of them does; and which kinds."""
     every, classes = (1 << (1 << count)) - 1, members(count)
-    found = {}
+    meaning = {}
     for form, (a, b) in product(FORMS, class_pairs(count)):
         kinds = classes[a] & (classes[b] if form in ("no", "some") else every ^ classes[b])
-        found[form, a, b] = (form in ("all", "no"), kinds)
-    return found
+        meaning[form, a, b] = (form in ("all", "no"), kinds)
+    return meaning
 
 
 class Premises:
@@ -125,10 +125,10 @@ def of_somebody(count: int, inside: int, outside: int) -> list[int]:
     """The statements that hold because there is somebody who is in some classes, and in some others not."""
     every = statements(count)
     pairs = [(a, b) for a, b in class_pairs(count) if inside >> a & 1]
-    found = [("some", a, b) for a, b in pairs if inside >> b & 1] + [
+    holding = [("some", a, b) for a, b in pairs if inside >> b & 1] + [
         ("not", a, b) for a, b in pairs if outside >> b & 1
     ]
-    return [every.index(statement) for statement in found]
+    return [every.index(statement) for statement in holding]
 
 
 def implied_by(premises: list[int], count: int) -> dict[int, None] | None:
@@ -143,7 +143,7 @@ def implied_by(premises: list[int], count: int) -> dict[int, None] | None:
             possible &= ~kinds
         else:
             needed.append(kinds)
-    found: list[int] = []
+    conclusions: list[int] = []
     for kinds in needed:
         kinds &= possible
         if not kinds:
@@ -155,21 +155,21 @@ def implied_by(premises: list[int], count: int) -> dict[int, None] | None:
             elif not kinds & within:
                 outside |= bit
         if inside:
-            found += of_somebody(count, inside, outside)
-    found += [number for number, kinds in denials if not possible & kinds]
-    implied = dict.fromkeys(found)
+            conclusions += of_somebody(count, inside, outside)
+    conclusions += [number for number, kinds in denials if not possible & kinds]
+    implied = dict.fromkeys(conclusions)
     return implied if len(implied) > len(premises) else None
 
 
 @cache
 def moods(count: int, size: int) -> list[tuple[list[int], dict[int, None]]]:
     """All premises that ``Syllogisms.premises`` may draw and that imply something more, with what they imply."""
-    found = []
+    figures = []
     for code in range(prod(5 * (len(class_pairs(count)) - k) for k in range(size))):
         premises = Syllogisms.premises(code, count, size)[1]
         if implied := implied_by(premises, count):
-            found.append((premises, implied))
-    return found
+            figures.append((premises, implied))
+    return figures
 
 
 _LETTERS, _MARKS = b"abcdef", {"all": b"A", "no": b"N", "some": b"S", "not": b"O"}
@@ -236,9 +236,9 @@ class Syllogisms(ListAnswerTask):
         """A number for further choices, premises that imply something more, and what they imply."""
         code = int.from_bytes(rng.randbytes(24), "little")
         if size == 2:  # few enough to be known all
-            known = moods(count, size)
-            code, index = divmod(code, len(known))
-            return code, *known[index]
+            figures = moods(count, size)
+            code, index = divmod(code, len(figures))
+            return code, *figures[index]
         while True:
             code, premises = self.premises(code, count, size)
             if implied := implied_by(premises, count):
@@ -249,26 +249,26 @@ class Syllogisms(ListAnswerTask):
     def premises(code: int, count: int, size: int) -> tuple[int, list[int]]:
         """What is left of the code, and statements about as many pairs of classes, two in five of them with "all"."""
         choices = coded(count).choices.copy()
-        found: list[int] = []
+        statements: list[int] = []
         for _ in range(size):
             code, index = divmod(code, 5 * len(choices))
-            found.append(choices.pop(index // 5)[index % 5])
-        return code, found
+            statements.append(choices.pop(index // 5)[index % 5])
+        return code, statements
 
     def explain(self, state: Question) -> str:
         """For each conclusion the premises that it follows from, or people who make them true and it false."""
         premises, _, conclusions = state.text.partition("\nConclusions")
         pairs = re.findall(r"(?:All|No|Some) (\w+) are (?:not )?(\w+)\.", state.text)
         classes = sorted({name for pair in pairs for name in pair})
-        given = [(line, self.read(line, classes)) for line in premises.split("\n")[1:]]
+        statements = [(line, self.read(line, classes)) for line in premises.split("\n")[1:]]
         lines = []
         for line in conclusions.split("\n")[1:-1]:
             conclusion = self.read(line, classes)
             reasons = next(
                 (
                     [premise for premise, _ in some]
-                    for size in range(1, len(given) + 1)
-                    for some in combinations(given, size)
+                    for size in range(1, len(statements) + 1)
+                    for some in combinations(statements, size)
                     if Premises([statement for _, statement in some], len(classes)).imply(conclusion)
                 ),
                 None,
@@ -276,7 +276,7 @@ class Syllogisms(ListAnswerTask):
             if reasons:
                 lines.append(f"{line} This follows from: {' '.join(reasons)}")
             else:
-                people = self.counterexample([statement for _, statement in given], conclusion, classes)
+                people = self.counterexample([statement for _, statement in statements], conclusion, classes)
                 lines.append(f"{line} This does not follow: {people}")
         return "\n".join(lines)
 

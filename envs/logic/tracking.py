@@ -24,8 +24,8 @@ THINGS = ("apple", "ball", "clock", "drum", "egg", "fork", "glove", "hat")
 def without_names(text: str, names: Iterable[str]) -> str:
     """A text with numbers for names, in the order of their first mention: tasks that differ in no more are equal."""
     numbers = dict.fromkeys(names, "")
-    seen = dict.fromkeys(word for word in re.findall(r"\w+", text) if word in numbers)
-    numbers |= {name: f"#{number}" for number, name in enumerate(seen)}
+    numbers_used = dict.fromkeys(word for word in re.findall(r"\w+", text) if word in numbers)
+    numbers |= {name: f"#{number}" for number, name in enumerate(numbers_used)}
     return re.sub(r"\w+", lambda word: numbers.get(word[0], word[0]), text)
 
 
@@ -170,8 +170,12 @@ class FalseBeliefs(ListAnswerTask):
     @staticmethod
     def named(key: Belief) -> str:
         """A belief, or a belief about a belief, in words."""
-        one, other, thing = key
-        return f"the {thing}, as {one} thinks" if one == other else f"the {thing}, as {other} thinks in {one}'s opinion"
+        thinker, other, thing = key
+        return (
+            f"the {thing}, as {thinker} thinks"
+            if thinker == other
+            else f"the {thing}, as {other} thinks in {thinker}'s opinion"
+        )
 
 
 class DiceRolling(ListAnswerTask):

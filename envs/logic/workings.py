@@ -23,20 +23,20 @@ KINDS = ("knight", "knave", "spy")
 
 def claim_check(claim: str) -> Callable[[dict[str, str]], bool]:
     """What tells whether a claim of an islander holds, given everybody's kind."""
-    if found := re.fullmatch(r"(\w+) is a (knight|knave) (and|or) (.*)", claim):
-        name, kind, joined, rest = found.groups()
+    if match := re.fullmatch(r"(\w+) is a (knight|knave) (and|or) (.*)", claim):
+        name, kind, joined, rest = match.groups()
         more = claim_check(rest)
         if joined == "and":
             return lambda kinds: kinds[name] == kind and more(kinds)
         return lambda kinds: kinds[name] == kind or more(kinds)
-    if found := re.fullmatch(r"(\w+) is a (knight|knave)", claim):
-        name, kind = found.groups()
+    if match := re.fullmatch(r"(\w+) is a (knight|knave)", claim):
+        name, kind = match.groups()
         return lambda kinds: kinds[name] == kind
-    if found := re.fullmatch(r"(\w+) and (\w+) are of (the same kind|different kinds)", claim):
-        one, other, same = found[1], found[2], found[3] == "the same kind"
-        return lambda kinds: (kinds[one] == kinds[other]) == same
-    if found := re.fullmatch(r"(exactly|at least|at most) (\d+) of us (?:is a knight|are knights)", claim):
-        compare, number = {"exactly": eq, "at least": ge, "at most": le}[found[1]], int(found[2])
+    if match := re.fullmatch(r"(\w+) and (\w+) are of (the same kind|different kinds)", claim):
+        first, second, same = match[1], match[2], match[3] == "the same kind"
+        return lambda kinds: (kinds[first] == kinds[second]) == same
+    if match := re.fullmatch(r"(exactly|at least|at most) (\d+) of us (?:is a knight|are knights)", claim):
+        compare, number = {"exactly": eq, "at least": ge, "at most": le}[match[1]], int(match[2])
         return lambda kinds: bool(compare(list(kinds.values()).count("knight"), number))
     raise ValueError(f"no claim of an islander: {claim}")
 
@@ -47,7 +47,7 @@ def islanders(text: str) -> str:
     kinds = KINDS if "a spy" in text else KINDS[:2]
     statements: dict[str, list[str]] = {name: [] for name in names}
     for name, claim in re.findall(r'^(\w+): "(.*)\."$', text, re.M):
-        statements[name].append(re.sub(r"^(?:Exactly|At least|At most)", lambda found: found[0].lower(), claim))
+        statements[name].append(re.sub(r"^(?:Exactly|At least|At most)", lambda match: match[0].lower(), claim))
     constraints = [
         islander_constraint(name, claim, names, "" if len(claims) == 1 else ORDINALS[number] + " ")
         for name, claims in statements.items()
@@ -121,20 +121,20 @@ def formula_text(formula: Formula, inner: bool = False) -> str:
     return f"({text})" if inner else text
 
 
-def simplified(formula: Formula, known: dict[str, bool]) -> Formula:
+def simplified(formula: Formula, values: dict[str, bool]) -> Formula:
     """What is left of a formula when some variables are known: True, False or a formula of the others."""
     if isinstance(formula, bool):
         return formula
     if isinstance(formula, str):
-        return known.get(formula, formula)
+        return values.get(formula, formula)
     if formula[0] == "not":
-        return negated(simplified(formula[1], known))
-    left, operator, right = simplified(formula[0], known), formula[1], simplified(formula[2], known)
+        return negated(simplified(formula[1], values))
+    left, operator, right = simplified(formula[0], values), formula[1], simplified(formula[2], values)
     if isinstance(left, bool) and isinstance(right, bool):
         return OPERATIONS[operator](left, right)
-    for one, other, swapped in ((left, right, False), (right, left, True)):
-        if isinstance(one, bool):
-            results = [OPERATIONS[operator](*((b, one) if swapped else (one, b))) for b in (False, True)]
+    for side, other, swapped in ((left, right, False), (right, left, True)):
+        if isinstance(side, bool):
+            results = [OPERATIONS[operator](*((b, side) if swapped else (side, b))) for b in (False, True)]
             return results[0] if results[0] == results[1] else other if results[1] else negated(other)
     return (left, operator, right)
 
@@ -162,25 +162,25 @@ def truth_count(text: str) -> str:
     lines: list[str] = []
     counts: list[int] = []
 
-    def case(formula: Formula, known: dict[str, bool]) -> None:
+    def case(formula: Formula, assigned: dict[str, bool]) -> None:
         held = variables_of(formula)
         if len(set(held)) > 2:
             name = max(sorted(set(held)), key=held.count)
             for value in (True, False):
-                case(simplified(formula, {name: value}), {**known, name: value})
+                case(simplified(formula, {name: value}), {**assigned, name: value})
             return
-        kept, free = sorted(set(held)), len(names) - len(known) - len(set(held))
+        kept, free = sorted(set(held)), len(names) - len(assigned) - len(set(held))
         ways = [dict(zip(kept, values, strict=True)) for values in product((True, False), repeat=len(kept))]
         true = sum(bool(simplified(formula, way)) for way in ways)
         counts.append(true << free)
-        given = ", ".join(f"{name} {formula_text(value)}" for name, value in known.items())
+        assignment = ", ".join(f"{name} {formula_text(value)}" for name, value in assigned.items())
         if formula is False:
-            lines.append(f"{given}: false, so 0")
+            lines.append(f"{assignment}: false, so 0")
             return
         of = f", true in {true} of {len(ways)} cases" if kept else ""
-        rest = [name for name in names if name not in known and name not in kept]
+        rest = [name for name in names if name not in assigned and name not in kept]
         more = f" and {in_a_row(rest)} free" if rest else ""
-        lines.append(f"{given}: {formula_text(formula)}{of}{more}, so {counts[-1]}")
+        lines.append(f"{assignment}: {formula_text(formula)}{of}{more}, so {counts[-1]}")
 
     case(formula, {})
     return "\n".join([*lines, f"{' + '.join(map(str, counts))} = {sum(counts)}"])
@@ -189,13 +189,13 @@ def truth_count(text: str) -> str:
 def entailment(text: str) -> str:
     """The cases that the premises leave, and for each statement one in which it is false, if there is one."""
     premises, _, statements = text.partition("\nStatements:\n")
-    given = [formula_in(line) for line in premises.split("\n")[1:]]
-    names = sorted({name for formula in given for name in variables_of(formula)})
-    found = re.findall(r"^(\d+)\. (.*)$", statements, re.M)
-    every = sorted({*names, *(name for _, line in found for name in variables_of(formula_in(line)))})
+    premises_read = [formula_in(line) for line in premises.split("\n")[1:]]
+    names = sorted({name for formula in premises_read for name in variables_of(formula)})
+    conclusions = re.findall(r"^(\d+)\. (.*)$", statements, re.M)
+    every = sorted({*names, *(name for _, line in conclusions for name in variables_of(formula_in(line)))})
     cases = [dict(zip(every, values, strict=True)) for values in product((True, False), repeat=len(every))]
     steps = []
-    for formula in given:
+    for formula in premises_read:
         cases = [case for case in cases if simplified(formula, case)]
         steps.append(f"After {formula_text(formula)}, {counted(len(cases), 'case')} of {1 << len(every)} left.")
 
@@ -203,7 +203,7 @@ def entailment(text: str) -> str:
         return "".join("01"[value] for value in case.values())
 
     steps.append(f"As values of {''.join(every)}, 1 for true: {listed(map(digits, cases))}.")
-    for number, line in found:
+    for number, line in conclusions:
         wrong = next((case for case in cases if not simplified(formula_in(line), case)), None)
         verdict = "true in all of them, follows" if wrong is None else f"false in {digits(wrong)}, does not follow"
         steps.append(f"{number}. {line}: {verdict}.")
@@ -213,59 +213,59 @@ def entailment(text: str) -> str:
 Clauses = list[list[str]]
 
 
-def truth(literal: str, known: dict[str, bool]) -> bool | None:
+def truth(literal: str, values: dict[str, bool]) -> bool | None:
     name = literal.removeprefix("not ")
-    return None if name not in known else known[name] != literal.startswith("not ")
+    return None if name not in values else values[name] != literal.startswith("not ")
 
 
-def propagated(clauses: Clauses, known: dict[str, bool]) -> tuple[list[str], list[str] | None]:
+def propagated(clauses: Clauses, values: dict[str, bool]) -> tuple[list[str], list[str] | None]:
     """What clauses with one literal left force, put into ``known``, and the first clause that is false then."""
     lines = list[str]()
     changed = True
     while changed:
         changed = False
         for clause in clauses:
-            if any(truth(literal, known) for literal in clause):
+            if any(truth(literal, values) for literal in clause):
                 continue
-            left = [literal for literal in clause if truth(literal, known) is None]
+            left = [literal for literal in clause if truth(literal, values) is None]
             if not left:
                 return lines, clause
             if len(left) == 1:
-                known[left[0].removeprefix("not ")] = not left[0].startswith("not ")
+                values[left[0].removeprefix("not ")] = not left[0].startswith("not ")
                 lines.append(f"{' or '.join(clause)}: only {left[0]} is left to make it true.")
                 changed = True
     return lines, None
 
 
-def searched(clauses: Clauses, known: dict[str, bool]) -> tuple[list[str], dict[str, bool] | None]:
+def searched(clauses: Clauses, values: dict[str, bool]) -> tuple[list[str], dict[str, bool] | None]:
     """The values that make all clauses true, and the search for them; each choice goes by the clauses alone."""
-    lines, false = propagated(clauses, known)
+    lines, false = propagated(clauses, values)
     if false is not None:
         return [*lines, f"Then {' or '.join(false)} is false."], None
-    still = [clause for clause in clauses if not any(truth(literal, known) for literal in clause)]
+    still = [clause for clause in clauses if not any(truth(literal, values) for literal in clause)]
     if not still:
-        return lines, known
-    left = [literal for clause in still for literal in clause if truth(literal, known) is None]
+        return lines, values
+    left = [literal for clause in still for literal in clause if truth(literal, values) is None]
     names = [literal.removeprefix("not ") for literal in left]
     name = max(dict.fromkeys(names), key=names.count)
     first = 2 * left.count(name) >= names.count(name)
     for value in (first, not first):
         lines.append(f"Suppose {name} = {int(value)}." if value == first else f"So {name} = {int(value)}.")
-        more, found = searched(clauses, {**known, name: value})
+        more, solution = searched(clauses, {**values, name: value})
         lines += more
-        if found is not None:
-            return lines, found
+        if solution is not None:
+            return lines, solution
     return [*lines, f"Neither value of {name} is possible here."], None
 
 
 def satisfiability(text: str, answer: str) -> tuple[str, str]:
     """A search by suppositions where it takes at most 40 lines, and what it finds; else a check of the answer."""
     clauses = [line.split(" or ") for line in text.split("\n")[1:-1]]
-    lines, known = searched(clauses, {})
+    lines, values = searched(clauses, {})
     value = {f"x{number}": digit == "1" for number, digit in enumerate(answer, 1)}
-    if known is not None and len(lines) <= 40:
-        value = {name: known.get(name, False) for name in value}
-        if rest := [name for name in value if name not in known]:
+    if values is not None and len(lines) <= 40:
+        value = {name: values.get(name, False) for name in value}
+        if rest := [name for name in value if name not in values]:
             lines.append(
                 f"Now every line is true, whatever {in_a_row(rest)} {'is' if len(rest) == 1 else 'are'}: take 0."
             )
@@ -311,13 +311,13 @@ def directions(text: str) -> str:
     near: dict[str, list[tuple[str, int, int]]] = {}
     for line in text.split("\n")[:-1]:
         words = re.findall(r"\w+", line)
-        one, other = words[0], words[-1]
+        first, last = words[0], words[-1]
         east = north = 0
         for steps, way in re.findall(r"(\d+) km (\w+)", line):
             dx, dy = AWAY[way]
             east, north = east + int(steps) * dx, north + int(steps) * dy
-        near.setdefault(other, []).append((one, east, north))
-        near.setdefault(one, []).append((other, -east, -north))
+        near.setdefault(last, []).append((first, east, north))
+        near.setdefault(first, []).append((last, -east, -north))
     start, goal = re.findall(r"north of (\w+) does (\w+) lie", text)[0]
     came: dict[str, tuple[str, int, int]] = {start: ("", 0, 0)}
     waiting = [start]
@@ -396,26 +396,28 @@ def false_beliefs(text: str) -> str:
     """For each belief, the last move of the thing that all whom it is about have seen."""
     inside = set(people := re.findall(r"[A-Z]\w+", text.partition(" are in a room")[0]))
     start = dict(re.findall(r"The (\w+) is in the (\w+)\.", text))
-    seen: list[tuple[str, str, str, set[str]]] = []  # who moved what where, and who was there
+    moves_made: list[tuple[str, str, str, set[str]]] = []  # who moved what where, and who was there
     for name, left, thing, where in re.findall(
         r"(\w+) (?:(leaves) the room|comes back, and|moves the (\w+) from the \w+ to the (\w+))", text
     ):
         if left:
             inside.discard(name)
         elif thing:
-            seen.append((name, thing, where, set(inside)))
+            moves_made.append((name, thing, where, set(inside)))
         elif name in people:
             inside.add(name)
     lines = []
-    for number, thing, one, other in re.findall(r"\((\d+)\) the (\w+), as (\w+) thinks(?: in (\w+)'s opinion)?", text):
-        who = [one] + [other] * bool(other)
-        known = [row for row in seen if row[1] == thing and row[3].issuperset(who)]
-        if known:
-            name, _, where, _ = known[-1]
+    for number, thing, thinker, other in re.findall(
+        r"\((\d+)\) the (\w+), as (\w+) thinks(?: in (\w+)'s opinion)?", text
+    ):
+        who = [thinker] + [other] * bool(other)
+        witnessed = [row for row in moves_made if row[1] == thing and row[3].issuperset(who)]
+        if witnessed:
+            name, _, where, _ = witnessed[-1]
             by = (
                 f"the last move that {in_a_row(who)} {'both ' * bool(other)}saw was that {name} moved it to the {where}"
             )
-        elif any(row[1] == thing for row in seen):
+        elif any(row[1] == thing for row in moves_made):
             by = f"{in_a_row(who)} saw no move of it{' together' * bool(other)}, only the start in the {start[thing]}"
         else:
             by = f"it was never moved from the {start[thing]}"
@@ -474,9 +476,9 @@ def row_groups(text: str) -> tuple[list[list[str]], int]:
 
 def blocks(clues: Sequence[tuple[str, str, int]], names: Sequence[str]) -> list[dict[str, int]]:
     """Things that clues tie to each other, with their places from the leftmost of them, which is at 0."""
-    found: list[dict[str, int]] = []
+    positions: list[dict[str, int]] = []
     for name in names:
-        if any(name in block for block in found):
+        if any(name in block for block in positions):
             continue
         at, waiting = {name: 0}, [name]
         for old in waiting:
@@ -485,8 +487,8 @@ def blocks(clues: Sequence[tuple[str, str, int]], names: Sequence[str]) -> list[
                     at[b] = at[old] + by
                     waiting.append(b)
         low = min(at.values())
-        found.append({name: slot - low for name, slot in sorted(at.items(), key=lambda item: (item[1], item[0]))})
-    return found
+        positions.append({name: slot - low for name, slot in sorted(at.items(), key=lambda item: (item[1], item[0]))})
+    return positions
 
 
 def clash(at: dict[str, int], groups: Sequence[Sequence[str]], size: int) -> str:

@@ -43,9 +43,9 @@ class ZebraClue(NamedTuple):
         return f"{self.second} is {positions} to the {'right' if self.offset > 0 else 'left'} of {self.first}."
 
 
-def arrangements(groups: list[list[str]], clues: list[ZebraClue], most: int = 2) -> list[dict[str, int]]:
+def arrangements(groups: list[list[str]], clues: list[ZebraClue], limit: int = 2) -> list[dict[str, int]]:
     """Up to ``most`` ways to put each group's things on the places 0, 1, ..., one each; the clues form a tree."""
-    found = []
+    solutions = []
     unsigned = [clue for clue in clues if not clue.signed]
     for signs in product((1, -1), repeat=len(unsigned)):
         sign = dict(zip(unsigned, signs, strict=True))
@@ -59,10 +59,10 @@ def arrangements(groups: list[list[str]], clues: list[ZebraClue], most: int = 2)
         low = min(positions.values())
         size = len(groups[0])
         if all(sorted(positions[thing] - low for thing in group) == list(range(size)) for group in groups):
-            found.append({thing: position - low for thing, position in positions.items()})
-            if len(found) == most:
+            solutions.append({thing: position - low for thing, position in positions.items()})
+            if len(solutions) == limit:
                 break
-    return found
+    return solutions
 
 
 def puzzle(rng: random.Random, groups: list[list[str]], unsigned: int) -> tuple[list[ZebraClue], dict[str, int]]:
@@ -91,20 +91,20 @@ def canonical(groups: list[list[str]], clues: list[ZebraClue]) -> str:
 
     A thing is known by its clues and its group, refined four times (1-dimensional Weisfeiler-Leman).
     """
-    known = {thing: 0 for group in groups for thing in group}
-    ties: dict[str, list[tuple[str, int, bool]]] = {thing: [] for thing in known}
+    codes = {thing: 0 for group in groups for thing in group}
+    ties: dict[str, list[tuple[str, int, bool]]] = {thing: [] for thing in codes}
     for first, second, offset, signed in clues:
         ties[first].append((second, offset, signed))
         ties[second].append((first, -offset if signed else offset, signed))
     for _ in range(4):
-        kinds = {thing: kind for group in groups for kind in [sorted(map(known.__getitem__, group))] for thing in group}
-        known = {
+        kinds = {thing: kind for group in groups for kind in [sorted(map(codes.__getitem__, group))] for thing in group}
+        codes = {
             thing: digest(
-                kinds[thing], known[thing], sorted((offset, signed, known[other]) for other, offset, signed in tied)
+                kinds[thing], codes[thing], sorted((offset, signed, codes[other]) for other, offset, signed in tied)
             )
             for thing, tied in ties.items()
         }
-    return f"{len(groups[0])}: {digest(sorted(known.values())):032x}"
+    return f"{len(groups[0])}: {digest(sorted(codes.values())):032x}"
 
 
 class Zebra(ListAnswerTask):

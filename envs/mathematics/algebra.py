@@ -75,10 +75,10 @@ class LinearSystems(NumberList):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Draws a regular matrix, then a solution from -12 to 12."""
-        count, most = (2, 3, 3, 4, 4)[level - 1], (9, 5, 12, 6, 15)[level - 1]
+        count, largest = (2, 3, 3, 4, 4)[level - 1], (9, 5, 12, 6, 15)[level - 1]
         names = "xyzw"[:count]
         while True:
-            rows = [[rng.randint(-most, most) for _ in range(count)] for _ in range(count)]
+            rows = [[rng.randint(-largest, largest) for _ in range(count)] for _ in range(count)]
             if all(any(row) for row in rows) and eliminated(rows)[0]:
                 break
         values = [rng.randint(-12, 12) for _ in range(count)]
@@ -92,8 +92,10 @@ class LinearSystems(NumberList):
         rows = []
         for equation in state.text.removeprefix("Solve ").partition(". Answer")[0].split("; "):
             left, _, right = equation.partition(" = ")
-            found = {name: int(f"{sign}{size or 1}") for sign, size, name in _TERM.findall(left.replace(" ", ""))}
-            rows.append([*(found.get(name, 0) for name in names), int(right)])
+            coefficients = {
+                name: int(f"{sign}{size or 1}") for sign, size, name in _TERM.findall(left.replace(" ", ""))
+            }
+            rows.append([*(coefficients.get(name, 0) for name in names), int(right)])
         reduced, steps = eliminated(rows, names)
         shown = [f"{name}: {linear(row[:-1], names)} = {row[-1]}" for name, row in zip(EQUATIONS, rows, strict=False)]
         for name, value, row in zip(names[::-1], state.answer[::-1], reversed(reduced or ()), strict=True):
@@ -308,8 +310,8 @@ class Vieta(ExactAnswerTask):
     def ask(self, rng: random.Random, level: int) -> Question:
         """Asks for the sum of the roots' powers; the expert needs no root but Newton's identities."""
         degree, highest = self.SHAPES[level - 1]
-        most = (60, 30, 20, 9, 9)[level - 1]
-        coefficients = [rng.randint(1, 9)] + [nonzero(rng, most) for _ in range(degree)]
+        largest = (60, 30, 20, 9, 9)[level - 1]
+        coefficients = [rng.randint(1, 9)] + [nonzero(rng, largest) for _ in range(degree)]
         lead = coefficients[0]
         # e_k, the elementary symmetric functions, and Newton's identities for the sums of powers
         e = [Fraction((-1) ** k * c, lead) for k, c in enumerate(coefficients)]

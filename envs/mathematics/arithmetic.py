@@ -125,8 +125,8 @@ class LongDivision(NumberList):
 
     def check(self, question: Question, answer: str) -> str | None:
         """As two whole numbers, which may have commas between thousands and be called quotient and remainder."""
-        if found := _QUOTIENT_AND_REMAINDER.fullmatch(answer.strip()):
-            answer = ", ".join(number.replace(",", "") for number in found.group("quotient", "remainder"))
+        if match := _QUOTIENT_AND_REMAINDER.fullmatch(answer.strip()):
+            answer = ", ".join(number.replace(",", "") for number in match.group("quotient", "remainder"))
         return super().check(question, answer)
 
 

@@ -20,8 +20,8 @@ from rlvr.envs.tasks.questions import ExactAnswerTask, Question
 from rlvr.envs.tasks.wording import times as times_of
 
 
-def _coefficients(rng: random.Random, degree: int, most: int) -> list[int]:
-    return [nonzero(rng, most)] + [rng.randint(-most, most) for _ in range(degree)]
+def _coefficients(rng: random.Random, degree: int, largest: int) -> list[int]:
+    return [nonzero(rng, largest)] + [rng.randint(-largest, largest) for _ in range(degree)]
 
 
 def _derived(coefficients: list[int]) -> list[int]:

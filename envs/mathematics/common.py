@@ -109,6 +109,6 @@ def times(left: Sequence[int], right: Sequence[int]) -> list[int]:
     return product
 
 
-def nonzero(rng: random.Random, most: int) -> int:
+def nonzero(rng: random.Random, largest: int) -> int:
     """A whole number from ``-most`` to ``most`` that is not 0."""
-    return rng.choice((-1, 1)) * rng.randint(1, most)
+    return rng.choice((-1, 1)) * rng.randint(1, largest)

@@ -126,9 +126,9 @@ class Lines(ExactAnswerTask):
         return state.working or matrix_workings.meeting(state.text)
 
     @staticmethod
-    def _line(rng: random.Random, most: int = 15) -> Triple:
+    def _line(rng: random.Random, largest: int = 15) -> Triple:
         """(a, b, c) of a x + b y = c."""
-        return nonzero(rng, most), nonzero(rng, most), rng.randint(-6 * most, 6 * most)
+        return nonzero(rng, largest), nonzero(rng, largest), rng.randint(-6 * largest, 6 * largest)
 
     def _meeting(self, rng: random.Random) -> Question:
         while True:
@@ -181,8 +181,8 @@ class Lines(ExactAnswerTask):
 
     @staticmethod
     def _skew(rng: random.Random) -> Question:
-        def draw(most: int) -> Triple:
-            return rng.randint(-most, most), rng.randint(-most, most), nonzero(rng, most)
+        def draw(largest: int) -> Triple:
+            return rng.randint(-largest, largest), rng.randint(-largest, largest), nonzero(rng, largest)
 
         while True:
             p, q, u, v = draw(15), draw(15), draw(9), draw(9)

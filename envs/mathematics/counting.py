@@ -31,22 +31,25 @@ class Arrangements(ExactAnswerTask):
         """Letters repeat, so orders are divided by the factorials of the repeats; there are three vowels."""
         consonants = self._letters(rng, CONSONANTS, rng.randint(3, 5) + level)
         vowels = self._letters(rng, VOWELS, 3)
-        rest, own = factorial(len(consonants)) // self._repeats(consonants), factorial(3) // self._repeats(vowels)
+        rest, vowel_orders = (
+            factorial(len(consonants)) // self._repeats(consonants),
+            factorial(3) // self._repeats(vowels),
+        )
         word = rng.sample(consonants + vowels, len(consonants) + 3)
         count = len(word)
         gaps = len(consonants) + 1
         if level == 1:
             answer, condition = factorial(count) // self._repeats(word), ""
         elif level == 3:
-            answer, condition = gaps * rest * own, " in which all vowels stand together"
+            answer, condition = gaps * rest * vowel_orders, " in which all vowels stand together"
         elif level == 4:
-            answer, condition = comb(gaps, 3) * rest * own, " in which no two vowels stand side by side"
+            answer, condition = comb(gaps, 3) * rest * vowel_orders, " in which no two vowels stand side by side"
         elif level == 2:
             condition = " in which the vowels, read from left to right, are in alphabetical order"
             answer = comb(count, 3) * rest
         else:
             condition = " in which exactly two of the three vowels stand side by side"
-            answer = gaps * (gaps - 1) * rest * own
+            answer = gaps * (gaps - 1) * rest * vowel_orders
         text = f"How many different rows can be made of all the letters of {''.join(word)}{condition}?"
         return Question(text, answer)
 
@@ -96,8 +99,8 @@ class Committees(ExactAnswerTask):
             without = [comb(sum(groups) - n, size) for n in groups]
             alone = [comb(n, size) for n in groups]
             shown = (f"C({sum(groups) - n}, {size}) = {ways}" for n, ways in zip(groups, without, strict=True))
-            own = (f"C({n}, {size}) = {ways}" for n, ways in zip(groups, alone, strict=True))
-            steps += [f"Without one group: {listed(shown)}; of one group alone: {listed(own)}"]
+            binomials = (f"C({n}, {size}) = {ways}" for n, ways in zip(groups, alone, strict=True))
+            steps += [f"Without one group: {listed(shown)}; of one group alone: {listed(binomials)}"]
             less, more = " - ".join(map(str, without)), " + ".join(map(str, alone))
             steps += [f"{answer} - {less} + {more} = {answer + sum(alone) - sum(without)}"]
             answer += sum(alone) - sum(without)

@@ -30,20 +30,20 @@ def arrangements(text: str, answer: int) -> str:
         return orders(word, f"{word} has the letters")[0]
     vowels = "".join(letter for letter in word if letter in VOWELS)
     first, rest = orders("".join(letter for letter in word if letter not in VOWELS), f"The consonants of {word} are")
-    second, own = orders(vowels, "The vowels are")
+    second, vowel_orders = orders(vowels, "The vowels are")
     gaps, count = len(word) - 2, len(word)
     if "alphabetical" in condition:
         line = f"C({count}, 3) = {comb(count, 3)} choices of where the vowels stand, and one order of them:"
         return f"{first}\n{line} {comb(count, 3)} * {rest} = {answer}"
     if "together" in condition:
         line = f"All vowels together stand in one of the {gaps} gaps before, between and after the consonants:"
-        return f"{first}\n{second}\n{line} {gaps} * {rest} * {own} = {answer}"
+        return f"{first}\n{second}\n{line} {gaps} * {rest} * {vowel_orders} = {answer}"
     if "exactly two" in condition:
         line = f"Of the {gaps} gaps before, between and after the consonants two vowels take one, the third another:"
-        return f"{first}\n{second}\n{line} {gaps} * {gaps - 1} * {rest} * {own} = {answer}"
+        return f"{first}\n{second}\n{line} {gaps} * {gaps - 1} * {rest} * {vowel_orders} = {answer}"
     line = f"Of the {gaps} gaps before, between and after the consonants each vowel takes another one, "
     line += f"C({gaps}, 3) = {comb(gaps, 3)} choices:"
-    return f"{first}\n{second}\n{line} {comb(gaps, 3)} * {rest} * {own} = {answer}"
+    return f"{first}\n{second}\n{line} {comb(gaps, 3)} * {rest} * {vowel_orders} = {answer}"
 
 
 def distributions(text: str) -> str:
@@ -103,8 +103,8 @@ def urn_draws(text: str) -> str:
         wanted = [[(urn[0], number), (urn[1], k), (other, drawn - number - k)] for k in range(1, drawn - number + 1)]
     else:
         least = int(bound[2])
-        most = least if bound[1] == "exactly" else drawn
-        wanted = [[(urn[0], k), (total - urn[0], drawn - k)] for k in range(least, most + 1)]
+        highest = least if bound[1] == "exactly" else drawn
+        wanted = [[(urn[0], k), (total - urn[0], drawn - k)] for k in range(least, highest + 1)]
     values = [prod(comb(n, k) for n, k in part) for part in wanted]
     for part, value in zip(wanted, values, strict=True):
         numbers = " * ".join(str(comb(n, k)) for n, k in part)
@@ -119,22 +119,22 @@ def urn_draws(text: str) -> str:
 def bayes(text: str) -> str:
     """The chance of each cause together with what was seen, and the share of the one asked for."""
     rows = [[int(n) for n in re.findall(r"(\d+)%", line)] for line in re.split(r"(?<=%)\. ", text)[:-1]]
-    seen = re.findall(r"(has|does not have) (a stain|a scratch|a notch)", text.rpartition("One ")[2])
+    observed = re.findall(r"(has|does not have) (a stain|a scratch|a notch)", text.rpartition("One ")[2])
     asked = re.findall(r"comes from (\w)\?", text)[0]
     lines, whole = list[str](), list[int]()
     for index, name in enumerate("ABCD"[: len(rows[0])]):
         factors = [rows[0][index]]
-        for (has, _), row in zip(seen, rows[1:], strict=True):
+        for (has, _), row in zip(observed, rows[1:], strict=True):
             factors.append(row[index] if has == "has" else 100 - row[index])
         whole.append(prod(factors))
-        without = [f"100% - {row[index]}%" for (has, _), row in zip(seen, rows[1:], strict=True) if has != "has"]
+        without = [f"100% - {row[index]}%" for (has, _), row in zip(observed, rows[1:], strict=True) if has != "has"]
         note = f" ({listed(without)} without)" if without else ""
         shown = " * ".join(f"{factor}%" for factor in factors)
         lines.append(f"From {name} and like this, {shown}{note}: {' * '.join(map(str, factors))} = {whole[-1]}")
-    one = whole["ABCD".index(asked)]
+    wanted = whole["ABCD".index(asked)]
     lines.insert(0, f"In units of 1/100^{len(rows)}:")
     lines.append(f"All together: {' + '.join(map(str, whole))} = {sum(whole)}")
-    return "\n".join([*lines, f"The share of {asked}: {in_lowest_terms(one, sum(whole))}"])
+    return "\n".join([*lines, f"The share of {asked}: {in_lowest_terms(wanted, sum(whole))}"])
 
 
 def in_lowest_terms(above: int, below: int) -> str:
@@ -178,8 +178,10 @@ def digit_sums(text: str, answer: int) -> str:
 
 def inclusion_exclusion(text: str) -> str:
     """The multiples of the least common multiple of some of the numbers, for all choices of some."""
-    low, high, how, given = re.findall(r"from (\d+) to (\d+) are divisible by ([a-z ]+) of ([\d, and]+)\?", text)[0]
-    first, last, numbers = int(low), int(high), [int(n) for n in re.findall(r"\d+", given)]
+    low, high, how, divisors_text = re.findall(
+        r"from (\d+) to (\d+) are divisible by ([a-z ]+) of ([\d, and]+)\?", text
+    )[0]
+    first, last, numbers = int(low), int(high), [int(n) for n in re.findall(r"\d+", divisors_text)]
     lines, total, parts = list[str](), 0, list[str]()
     for size in range(1, len(numbers) + 1):
         terms, part = list[str](), 0

@@ -184,8 +184,8 @@ class OlympiadBench(TableTask):
     def problem(self, row: Row) -> Problem:
         """Several final answers become one list, apart by commas."""
         answers, solution = row["answer"], row.get("solution")
-        given = answers if isinstance(answers, list) else [answers]
-        return Problem(texts(row, "question")[0], _text(solution), ", ".join(map(plain, given)) or plain(""))
+        finals = answers if isinstance(answers, list) else [answers]
+        return Problem(texts(row, "question")[0], _text(solution), ", ".join(map(plain, finals)) or plain(""))
 
 
 class SVAMP(TableTask):

@@ -129,8 +129,8 @@ class CalendarDays(ListAnswerTask):
         """On which weekdays dates fall: from a known one at level 1, from the calendar alone above."""
         if level == 1:
             year = rng.randint(1901, 2090)
-            known, *asked = (some_day(rng, year, year) for _ in range(3))
-            text = f"{known} is a {DAYS[known.weekday()]}. On"
+            reference, *asked = (some_day(rng, year, year) for _ in range(3))
+            text = f"{reference} is a {DAYS[reference.weekday()]}. On"
         else:
             asked, text = [some_day(rng, 1700, 2300) for _ in range(5)], f"{GREGORIAN}, on"
         text += f" which weekdays are {in_a_row(map(str, asked))}? Answer in this order with {listed(WEEKDAYS)}."
@@ -315,9 +315,9 @@ class UnitConversion(ExactAnswerTask):
         facts, values = [], []
         for chain in chains:
             value = Fraction(1)
-            for one, other in itertools.pairwise(chain):
+            for unit, next_unit in itertools.pairwise(chain):
                 n, m = rng.sample(range(2, 13), 2)
-                facts.append(f"{n} {one} = {m} {other}" if rng.random() < 0.5 else f"{m} {other} = {n} {one}")
+                facts.append(f"{n} {unit} = {m} {next_unit}" if rng.random() < 0.5 else f"{m} {next_unit} = {n} {unit}")
                 value *= Fraction(m, n)
             values.append(value)
         rng.shuffle(facts)
@@ -396,11 +396,11 @@ class AgeProblems(NumberList):
             # Each age as p * x + q, where x is the first one's: the total then gives x, for p adds up to more than 0.
             ages, sentences, ties = [rng.randint(4, 40)], list[str](), list[str]()
             names = rng.sample(self.NAMES, people)
-            for one, other in zip(names[1:], names, strict=False):
-                age, sentence = self.tied(rng, ages[-1], one, other)
+            for name, previous in zip(names[1:], names, strict=False):
+                age, sentence = self.tied(rng, ages[-1], name, previous)
                 ages.append(age)
                 sentences.append(sentence)
-                ties.append(sentence.replace(one, "B").replace(other, "A"))
+                ties.append(sentence.replace(name, "B").replace(previous, "A"))
             if all(1 <= age <= 99 for age in ages) and len(set(ages)) == people:
                 break
         order = rng.sample(range(people), people)
@@ -418,16 +418,16 @@ class AgeProblems(NumberList):
         return workings.ages(state.text)
 
     @staticmethod
-    def tied(rng: random.Random, age: int, one: str, other: str) -> tuple[int, str]:
+    def tied(rng: random.Random, age: int, name: str, other: str) -> tuple[int, str]:
         """The age of ``one``, from that of ``other``, and the sentence that states it."""
         kind, years, times = rng.randrange(4), rng.randint(2, 12), rng.randint(2, 4)
         if kind == 0:
-            return age + years, f"{one} is {years} years older than {other}."
+            return age + years, f"{name} is {years} years older than {other}."
         multiple = "twice" if times == 2 else f"{times} times"
         if kind == 1 and age > years:
-            text = f"{years} years ago {one} was {multiple} as old as {other} was then."
+            text = f"{years} years ago {name} was {multiple} as old as {other} was then."
             return times * (age - years) + years, text
         if kind == 2:
-            text = f"In {years} years {one} will be {multiple} as old as {other} will be then."
+            text = f"In {years} years {name} will be {multiple} as old as {other} will be then."
             return times * (age + years) - years, text
-        return times * age - years, f"In {years} years {one} will be {multiple} as old as {other} is today."
+        return times * age - years, f"In {years} years {name} will be {multiple} as old as {other} is today."

@@ -12,18 +12,18 @@ from rlvr.envs.mathematics.common import bracketed, polynomial, value_at
 from rlvr.envs.mathematics.matrix_workings import coefficients, vectors
 
 
-def put_in(given: Sequence[int], x: int) -> str:
+def put_in(factors: Sequence[int], x: int) -> str:
     """A polynomial's value: with the number put in, term by term, and worked out."""
     terms = list[str]()
     values = list[int]()
-    for power, factor in zip(range(len(given) - 1, -1, -1), given, strict=True):
+    for power, factor in zip(range(len(factors) - 1, -1, -1), factors, strict=True):
         if factor:
             values.append(factor * x**power)
             x_text = "" if not power else f"{bracketed(x)}^{power}" if power > 1 else bracketed(x)
             by = "-" if factor == -1 else "" if factor == 1 else f"{factor}*"
             terms.append(f"{by}{x_text}" if power else str(factor))
     total = sum(values)
-    if len(terms) == 1 and len(given) == 1:
+    if len(terms) == 1 and len(factors) == 1:
         return str(total)
     return (
         f"{joined(terms)} = {joined(list(map(str, values)))} = {total}" if len(terms) > 1 else f"{terms[0]} = {total}"
@@ -60,9 +60,9 @@ def composition(text: str) -> str:
         value = int(re.findall(r"\((-?\d+)\)+\?", text)[0])
         lines = list[str]()
         for name, shown in functions.items():
-            given = coefficients(shown)
-            lines.append(f"{name}({value}) = {put_in(given, value)}")
-            value = int(value_at(given, value))
+            factors = coefficients(shown)
+            lines.append(f"{name}({value}) = {put_in(factors, value)}")
+            value = int(value_at(factors, value))
         return "\n".join(lines)
     wanted = int(re.findall(r"= (-?\d+)\? Answer", text)[0])
     (p, q), (r, s) = coefficients(functions["f"]), coefficients(functions["h"])
@@ -108,13 +108,13 @@ def same_or_equal(shown: str, value: Fraction) -> str:
 
 def vieta(text: str) -> str:
     """The elementary symmetric functions from the coefficients, and Newton's identities with their numbers."""
-    given = coefficients(re.findall(r"roots of (.*) = 0", text)[0])
+    factors = coefficients(re.findall(r"roots of (.*) = 0", text)[0])
     highest = int(re.findall(r"to the power (\d+)", text)[0])
-    lead, degree = given[0], len(given) - 1
-    e = [Fraction((-1) ** k * c, lead) for k, c in enumerate(given)]
-    lines = [f"From {polynomial(given)} = 0:"]
+    lead, degree = factors[0], len(factors) - 1
+    e = [Fraction((-1) ** k * c, lead) for k, c in enumerate(factors)]
+    lines = [f"From {polynomial(factors)} = 0:"]
     for k in range(1, degree + 1):
-        quotient = f"{'-' if k % 2 else ''}{bracketed(given[k])}/{lead}"
+        quotient = f"{'-' if k % 2 else ''}{bracketed(factors[k])}/{lead}"
         lines.append(f"e{k} = {same_or_equal(quotient, e[k])}")
     lines.append("Newton's identities give the sums p1, p2, ... of the powers:")
     sums = [Fraction(degree)]
@@ -236,12 +236,12 @@ def offset(zone: int) -> str:
 def conversion(text: str) -> str:
     """Along the units that are told from one to the next, a factor each; for powers of a length the factor's power."""
     facts = dict[tuple[str, str], tuple[str, Fraction]]()
-    for n, one, m, other in re.findall(r"(\d+) (\w+) = (\d+) (\w+)", text):
-        unit = "feet" if one == "foot" else one if one.endswith("s") else f"{one}s"
-        facts[unit, other] = f"{n} {one} = {m} {other}", Fraction(int(m), int(n))
-        facts[other, unit] = facts[unit, other][0], Fraction(int(n), int(m))
-    if found := re.search(r"costs (\d+) (\w+) per (\w+)\. How many (\w+) does one (\w+) of it cost\?", text):
-        amount, money, thing, to, per = found.groups()
+    for n, smaller, m, larger in re.findall(r"(\d+) (\w+) = (\d+) (\w+)", text):
+        unit = "feet" if smaller == "foot" else smaller if smaller.endswith("s") else f"{smaller}s"
+        facts[unit, larger] = f"{n} {smaller} = {m} {larger}", Fraction(int(m), int(n))
+        facts[larger, unit] = facts[unit, larger][0], Fraction(int(n), int(m))
+    if match := re.search(r"costs (\d+) (\w+) per (\w+)\. How many (\w+) does one (\w+) of it cost\?", text):
+        amount, money, thing, to, per = match.groups()
         first, value = chain(facts, Fraction(amount), money, to)
         second, many = chain(facts, Fraction(1), f"{per}s", f"{thing}s")
         share = f"So one {per} costs {bracketed(value)} * {bracketed(many)} = {named(value * many, to)}."
@@ -264,18 +264,18 @@ def chain(
     """An amount from unit to unit, on the shortest way from one unit to another."""
     before, queue = {start: ""}, [start]
     for unit in queue:
-        for one, other in facts:
-            if one == unit and other not in before:
-                before[other] = unit
-                queue.append(other)
+        for from_unit, next_unit in facts:
+            if from_unit == unit and next_unit not in before:
+                before[next_unit] = unit
+                queue.append(next_unit)
     way = [end]
     while way[-1] != start:
         way.append(before[way[-1]])
     lines = list[str]()
-    for one, other in pairwise(way[::-1]):
-        fact, factor = facts[one, other]
-        product = f"{bracketed(amount)} * {bracketed(factor)} = {named(amount * factor, other)}"
-        lines.append(f"{fact}: {named(amount, one)} {'is' if amount == 1 else 'are'} {product}.")
+    for from_unit, next_unit in pairwise(way[::-1]):
+        fact, factor = facts[from_unit, next_unit]
+        product = f"{bracketed(amount)} * {bracketed(factor)} = {named(amount * factor, next_unit)}"
+        lines.append(f"{fact}: {named(amount, from_unit)} {'is' if amount == 1 else 'are'} {product}.")
         amount *= factor
     return lines, amount
 

@@ -31,9 +31,9 @@ from rlvr.envs.tasks.questions import ExactAnswerTask, Question
 from rlvr.envs.tasks.wording import times as times_of
 
 
-def _coefficients(rng: random.Random, degree: int, most: int) -> list[int]:
+def _coefficients(rng: random.Random, degree: int, largest: int) -> list[int]:
     """Of a random polynomial of exactly that degree, the highest power first."""
-    return [nonzero(rng, most)] + [rng.randint(-most, most) for _ in range(degree)]
+    return [nonzero(rng, largest)] + [rng.randint(-largest, largest) for _ in range(degree)]
 
 
 class PolynomialProducts(NumberList):
@@ -156,7 +156,7 @@ class Recurrences(ExactAnswerTask):
         values = [rng.randint(-9, 9) if order > 1 else rng.randint(-60, 60) for _ in range(order)]
         factors = [nonzero(rng, 5 if level < 4 else 4) for _ in range(order)]
         per_n, constant = (nonzero(rng, 9) if level in (3, 5) else 0), nonzero(rng, 60)
-        given = ", ".join(f"a({i}) = {value}" for i, value in enumerate(values, 1))
+        first_terms = ", ".join(f"a({i}) = {value}" for i, value in enumerate(values, 1))
         terms = [f"{'+' if f > 0 else '-'} {times_of(abs(f), f'a(n - {i})', ' ')}" for i, f in enumerate(factors, 1)]
         terms += [f"{'+' if per_n > 0 else '-'} {times_of(abs(per_n), 'n', ' ')}"] if per_n else []
         terms += [f"{'+' if constant > 0 else '-'} {abs(constant)}"]
@@ -165,7 +165,7 @@ class Recurrences(ExactAnswerTask):
             values.append(value)
         rule = " ".join(terms).removeprefix("+ ")
         rule = f"-{rule[2:]}" if rule.startswith("- ") else rule
-        text = f"Let {given} and a(n) = {rule} for n > {order}. What is a({order + steps_ahead})?"
+        text = f"Let {first_terms} and a(n) = {rule} for n > {order}. What is a({order + steps_ahead})?"
         return Question(text, values[-1])
 
     def explain(self, state: Question) -> str:
@@ -230,8 +230,8 @@ class ComplexNumbers(NumberList):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Gaussian integers without a part that is 0; the quotient is a product divided by two of its factors."""
-        most = (12, 12, 20, 12, 9)[level - 1]
-        numbers = [n - most + (n >= most) for n in below(rng, 2 * most, 4 if level in (1, 4, 5) else 6)]
+        largest = (12, 12, 20, 12, 9)[level - 1]
+        numbers = [n - largest + (n >= largest) for n in below(rng, 2 * largest, 4 if level in (1, 4, 5) else 6)]
         value, other, *rest = zip(numbers[::2], numbers[1::2], strict=True)
         shown = f"({_written(value)})({_written(other)})"
         if level >= 4:

@@ -30,8 +30,8 @@ def written(rows: Rows) -> str:
     return lines(" ".join(map(str, row)) for row in rows)
 
 
-def some_matrix(rng: random.Random, height: int, width: int, most: int) -> list[list[int]]:
-    return [[rng.randint(-most, most) for _ in range(width)] for _ in range(height)]
+def some_matrix(rng: random.Random, height: int, width: int, largest: int) -> list[list[int]]:
+    return [[rng.randint(-largest, largest) for _ in range(width)] for _ in range(height)]
 
 
 def product(left: Rows, right: Rows) -> list[list[int]]:
@@ -163,8 +163,8 @@ class MatrixProducts(Matrix):
             shown = "\n".join(f"{name} =\n{written(factor)}" for name, factor in zip("ABC", factors, strict=False))
             asked = "ABC"[: len(factors)]
         else:
-            size, most = (2, 9) if level == 3 else (3, 4)
-            base = some_matrix(rng, size, size, most)
+            size, largest = (2, 9) if level == 3 else (3, 4)
+            base = some_matrix(rng, size, size, largest)
             square = product(base, base)
             if level == 3:
                 power = rng.randint(3, 6)
@@ -225,8 +225,8 @@ class NullSpace(CheckedAnswerTask):
     def ask(self, rng: random.Random, level: int) -> Question:
         """Draws the vector first; n equations of rank n in n + 1 unknowns leave its multiples as the only solutions."""
         height = (2, 3, 3, 4, 5)[level - 1]
-        most = (4, 3, 6, 4, 4)[level - 1]
-        kernel = [rng.choice((-1, 1)) * rng.randint(1, most) for _ in range(height)] + [1]
+        largest = (4, 3, 6, 4, 4)[level - 1]
+        kernel = [rng.choice((-1, 1)) * rng.randint(1, largest) for _ in range(height)] + [1]
         rows = []
         for row in some_matrix(rng, height, height, 5):
             rows.append([*row, -sum(a * b for a, b in zip(row, kernel, strict=False))])
@@ -262,9 +262,9 @@ class Eigenvalues(NumberList):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Hides a triangular matrix behind a change of basis of determinant 1; repeated eigenvalues may occur."""
-        size, most = (2, 2, 3, 3, 4)[level - 1], (20, 40, 5, 9, 6)[level - 1]
+        size, largest = (2, 2, 3, 3, 4)[level - 1], (20, 40, 5, 9, 6)[level - 1]
         while True:
-            values = sorted(rng.randint(-most, most) for _ in range(size))
+            values = sorted(rng.randint(-largest, largest) for _ in range(size))
             there, back = mixed(rng, size, (3, 5, 4, 6, 7)[level - 1])
             above = [[rng.randint(-2, 2) if c > r else 0 for c in range(size)] for r in range(size)]
             for k, value in enumerate(rng.sample(values, size)):
@@ -297,8 +297,8 @@ class VectorGeometry(ExactAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Squares where a root would stand; degenerate draws (flat, orthogonal, zero) are drawn again."""
-        most = 9 if level < 4 else 6
-        a, b, c, d = (tuple(rng.randint(-most, most) for _ in range(3)) for _ in range(4))
+        largest = 9 if level < 4 else 6
+        a, b, c, d = (tuple(rng.randint(-largest, largest) for _ in range(3)) for _ in range(4))
         sides = [tuple(x - y for x, y in zip(p, a, strict=True)) for p in (b, c, d)]
         normal = cross(sides[0], sides[1])
         exact = "Answer exactly, with a fraction or whole number."

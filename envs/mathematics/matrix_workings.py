@@ -14,13 +14,13 @@ Matrix = Sequence[Sequence[Number]]
 
 def matrices(text: str) -> list[list[list[int]]]:
     """The blocks of rows of whole numbers of a text."""
-    found: list[list[list[int]]] = [[]]
+    blocks: list[list[list[int]]] = [[]]
     for row in text.split("\n"):
         if re.fullmatch(r"-?\d+( -?\d+)+", row):
-            found[-1].append([int(entry) for entry in row.split()])
-        elif found[-1]:
-            found.append([])
-    return [block for block in found if block]
+            blocks[-1].append([int(entry) for entry in row.split()])
+        elif blocks[-1]:
+            blocks.append([])
+    return [block for block in blocks if block]
 
 
 def vectors(text: str) -> list[tuple[int, ...]]:
@@ -150,10 +150,10 @@ def multiplied(name: str, left: Matrix, right: Matrix) -> tuple[list[str], list[
 
 def matrix_products(text: str) -> str:
     """The products on the way one after another, and the sum where a polynomial is asked for."""
-    given, asked = matrices(text), text.rpartition("What is ")[2]
-    factors: list[Matrix] = [*given]
-    if len(given) > 1:
-        names = ["A", "AB", "ABC"][: len(given)]
+    operands, asked = matrices(text), text.rpartition("What is ")[2]
+    factors: list[Matrix] = [*operands]
+    if len(operands) > 1:
+        names = ["A", "AB", "ABC"][: len(operands)]
     else:
         power = re.match(r"A\^(\d)\?", asked)
         factors *= int(power[1]) if power else 3
@@ -163,23 +163,23 @@ def matrix_products(text: str) -> str:
         more, result = multiplied(name, powers[-1], factor)
         lines += more
         powers.append(result)
-    if found := re.match(r"A\^3 (.*) ([+-]) (\d+)I,", asked):
-        a, b = coefficients(f"x^3 {found[1].replace('A', 'x')}")[1:3]
-        c = int(found[2] + found[3])
+    if match := re.match(r"A\^3 (.*) ([+-]) (\d+)I,", asked):
+        a, b = coefficients(f"x^3 {match[1].replace('A', 'x')}")[1:3]
+        c = int(match[2] + match[3])
         lines.append(f"Summed up, {asked.partition('I,')[0]}I:")
-        for i, (one, two, three) in enumerate(zip(*powers, strict=True)):
-            row = enumerate(zip(one, two, three, strict=True))
+        for i, (entry, square, cube) in enumerate(zip(*powers, strict=True)):
+            row = enumerate(zip(entry, square, cube, strict=True))
             lines.append("; ".join(products((1, a, b, c), (z, y, x, int(i == j))) for j, (x, y, z) in row))
     return "\n".join(lines)
 
 
 def coefficients(text: str, name: str = "x") -> list[int]:
     """Of a polynomial as it is written, ``-3x^2 - x + 5``, the highest power first."""
-    found = dict[int, int]()
+    by_power = dict[int, int]()
     for sign, factor, letter, power in re.findall(rf"([+-]?) ?(\d*)({name}?)(?:\^(\d+))?", text):
         if factor or letter:
-            found[int(power or bool(letter))] = int(f"{sign}{factor or 1}")
-    return [found.get(power, 0) for power in range(max(found), -1, -1)]
+            by_power[int(power or bool(letter))] = int(f"{sign}{factor or 1}")
+    return [by_power.get(power, 0) for power in range(max(by_power), -1, -1)]
 
 
 def eigenvalues(text: str, answer: Sequence[int]) -> str:
@@ -187,28 +187,30 @@ def eigenvalues(text: str, answer: Sequence[int]) -> str:
     (rows,) = matrices(text)
     size = len(rows)
     trace = f"{' + '.join(bracketed(rows[k][k]) for k in range(size))} = {sum(rows[k][k] for k in range(size))}"
-    found: list[int] = [1]
+    characteristic: list[int] = [1]
     lines = [f"The trace is {trace}."]
     if size == 2:
         how, value = two_by_two(rows)
-        found += [-rows[0][0] - rows[1][1], int(value)]
+        characteristic += [-rows[0][0] - rows[1][1], int(value)]
         lines.append(f"The determinant is {how}.")
     else:
-        found.append(-sum(rows[k][k] for k in range(size)))
+        characteristic.append(-sum(rows[k][k] for k in range(size)))
         current: list[list[Number]] = [list(row) for row in rows]
         for k in range(2, size + 1):
-            shifted = [[entry + found[-1] * (i == j) for j, entry in enumerate(row)] for i, row in enumerate(current)]
+            shifted = [
+                [entry + characteristic[-1] * (i == j) for j, entry in enumerate(row)] for i, row in enumerate(current)
+            ]
             columns = list(zip(*shifted, strict=True))
             current = [[dot(row, column) for column in columns] for row in rows]
             diagonal = [current[i][i] for i in range(size)]
-            found.append(int(-sum(diagonal) // k))
-            lines.append(f"A times this product with {found[-2]} added to its diagonal:")
+            characteristic.append(int(-sum(diagonal) // k))
+            lines.append(f"A times this product with {characteristic[-2]} added to its diagonal:")
             lines.append(shown(current))
             terms = " + ".join(map(bracketed, diagonal))
-            lines.append(f"Its trace, divided by -{k}: -({terms}) / {k} = {found[-1]}")
-        lines[1] = f"Let A be the matrix. A times A with {found[1]} added to its diagonal:"
+            lines.append(f"Its trace, divided by -{k}: -({terms}) / {k} = {characteristic[-1]}")
+        lines[1] = f"Let A be the matrix. A times A with {characteristic[1]} added to its diagonal:"
     factors = "".join("x" if not root else f"({polynomial([1, -root])})" for root in answer)
-    lines.append(f"The characteristic polynomial is {polynomial(found)} = {factors}.")
+    lines.append(f"The characteristic polynomial is {polynomial(characteristic)} = {factors}.")
     return "\n".join(lines)
 
 

@@ -78,11 +78,11 @@ class GreatestCommonDivisor(ExactAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """The numbers share a drawn factor."""
-        count, commons, most = self.SIZES[level - 1]
+        count, commons, largest = self.SIZES[level - 1]
         while True:
             common, *factors = unpack(f"<{count + 1}H", rng.randbytes(2 * count + 2))
             common = 2 + (common * commons >> 16)
-            numbers = [common * (2 + (n * most >> 16)) for n in factors]
+            numbers = [common * (2 + (n * largest >> 16)) for n in factors]
             if len(set(numbers)) == count:
                 break
         shown = in_a_row(numbers)
@@ -115,11 +115,11 @@ class PrimeFactors(NumberList):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Draws the primes, all at once, and multiplies."""
-        (least, most), others, middle, large = self.SHAPES[level - 1]
+        (least, highest), others, middle, large = self.SHAPES[level - 1]
         small = least
-        code = rng.randrange((most - least + 1) * 4**most * large * (middle or 1) ** others)
-        if most > least:
-            code, more = divmod(code, most - least + 1)
+        code = rng.randrange((highest - least + 1) * 4**highest * large * (middle or 1) ** others)
+        if highest > least:
+            code, more = divmod(code, highest - least + 1)
             small += more
         code, largest = divmod(code, large)
         number = PRIMES[largest]
@@ -218,12 +218,12 @@ class ModularPower(ExactAnswerTask):
     @staticmethod
     def _tower(rng: random.Random, base: int, modulus: int, level: int) -> Question:
         middle, top = rng.randint(2, 30), rng.randint(*((40, 99) if level == 4 else (1_000, 9_999)))
-        seen: dict[int, int] = {}
+        exponents: dict[int, int] = {}
         residue, n = 1 % modulus, 0
-        while residue not in seen:
-            seen[residue] = n
+        while residue not in exponents:
+            exponents[residue] = n
             residue, n = residue * base % modulus, n + 1
-        start, period = seen[residue], n - seen[residue]
+        start, period = exponents[residue], n - exponents[residue]
         exponent = pow(middle, top, period)
         exponent += 0 if exponent >= start else (start - exponent + period - 1) // period * period
         if middle**top < start:
@@ -258,9 +258,9 @@ class ModularInverse(ExactAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """The coefficient is prime to the modulus, so that one residue solves it; the working is Euclid backwards."""
-        most = 10 ** (level + 2)
+        largest = 10 ** (level + 2)
         while True:
-            modulus = rng.randint(most // 10, most)
+            modulus = rng.randint(largest // 10, largest)
             a = rng.randint(2, modulus - 2)
             if gcd(a, modulus) == 1:
                 break
@@ -284,9 +284,9 @@ class ChineseRemainder(ExactAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Remainders come from a number below the least common multiple, so they agree; the working sieves."""
-        count, most = (2, 3, 3, 4, 5)[level - 1], (120, 60, 60, 60, 60)[level - 1]
+        count, largest = (2, 3, 3, 4, 5)[level - 1], (120, 60, 60, 60, 60)[level - 1]
         while True:
-            moduli = rng.sample(range(5, most), count)
+            moduli = rng.sample(range(5, largest), count)
             if level >= 3 or all(gcd(a, b) == 1 for a, b in combinations(moduli, 2)):
                 break
         number = rng.randrange(1, lcm(*moduli))
@@ -317,10 +317,10 @@ class LinearDiophantine(ExactAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Draws a solution first, so that c fits; the working lists the family of solutions and its bounds."""
-        common, most = rng.randint(1, 6), (20, 60, 150, 400, 1_000)[level - 1]
-        a, b = (common * n for n in rng.sample(range(2, most), 2))
-        low = 0 if level < 4 else rng.randint(-most, -5)
-        x, y = rng.randint(0, 3 * most), rng.randint(0, 3 * most)
+        common, largest = rng.randint(1, 6), (20, 60, 150, 400, 1_000)[level - 1]
+        a, b = (common * n for n in rng.sample(range(2, largest), 2))
+        low = 0 if level < 4 else rng.randint(-largest, -5)
+        x, y = rng.randint(0, 3 * largest), rng.randint(0, 3 * largest)
         c, divisor = a * x + b * y, gcd(a, b)
         across, down = b // divisor, a // divisor  # every other solution is (x + t across, y - t down)
         inverse = pow(down, -1, across)
@@ -354,8 +354,8 @@ class DigitSums(ExactAnswerTask):
         count, used = 0, 0
         for index, digit in enumerate(digits):
             free = len(digits) - index - 1
-            found = sum(_with_sum(free, total - used - d) for d in range(digit))
-            count, used = count + found, used + digit
+            below = sum(_with_sum(free, total - used - d) for d in range(digit))
+            count, used = count + below, used + digit
         text = f"How many whole numbers from 0 to {bound - 1} have digits (in base 10) that add up to {total}?"
         return Question(text, count)
 
@@ -448,8 +448,8 @@ class InclusionExclusion(ExactAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Sums over least common multiples with alternating signs; "exactly one" weights k-fold meets by k."""
-        count, most = (2, 3, 4, 4, 6)[level - 1], 13 if level == 1 else 30
-        numbers = sorted(rng.sample(range(2, most), count))
+        count, largest = (2, 3, 4, 4, 6)[level - 1], 13 if level == 1 else 30
+        numbers = sorted(rng.sample(range(2, largest), count))
         top = 5 if level == 5 else 4
         low, high = rng.randint(1, 500), rng.randint(10 ** (top - 1), 10**top - 1)
         if level == 1:

@@ -33,9 +33,9 @@ class DiceSums(ExactAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Convolves the dice; asks for one sum (levels 1, 2), at least a sum (3, 4) or a remainder (5)."""
-        count, most = (2, 3, 2, 3, 4)[level - 1], (20, 18, 50, 30, 24)[level - 1]
+        count, max_sides = (2, 3, 2, 3, 4)[level - 1], (20, 18, 50, 30, 24)[level - 1]
         drawn = below(rng, 1 << 16, count + 2)
-        sides = [4 + (number * (most - 3) >> 16) for number in drawn[2:]]
+        sides = [4 + (number * (max_sides - 3) >> 16) for number in drawn[2:]]
         ways, high = ways_to_throw(sides), sum(sides)
         if level <= 2:
             target = count + 1 + (drawn[0] * (high - count - 1) >> 16)
@@ -107,9 +107,9 @@ class UrnDraws(ExactAnswerTask):
             parts = [comb(n, drawn) for n in urn]
         elif level in (2, 5):
             number = rng.randint(1, 2)
-            most = number if level == 2 else drawn
+            highest = number if level == 2 else drawn
             event = f"{'exactly' if level == 2 else 'at least'} {number} of them {'is' if number == 1 else 'are'} red"
-            parts = [comb(urn[0], k) * comb(total - urn[0], drawn - k) for k in range(number, most + 1)]
+            parts = [comb(urn[0], k) * comb(total - urn[0], drawn - k) for k in range(number, highest + 1)]
         elif level == 3:
             event, parts = "they have four different colours", [urn[0] * urn[1] * urn[2] * urn[3]]
         else:
@@ -153,15 +153,15 @@ class Bayes(ExactAnswerTask):
         priors.append(100 - sum(priors))
         come, thing = rng.choice(self.SETTINGS)
         weights = [Fraction(prior, 100) for prior in priors]
-        facts, seen = [f"{come} {in_a_row(names)} with the probabilities {_percents(priors)}."], []
+        facts, observed = [f"{come} {in_a_row(names)} with the probabilities {_percents(priors)}."], []
         for sign in self.SIGNS[:signs]:
             rates, there = [rng.randint(1, 99) for _ in names], signs == 1 or rng.random() < 0.6
             facts.append(f"For these, the probabilities that a {thing} has {sign} are {_percents(rates)}.")
-            seen.append(f"has {sign}" if there else f"does not have {sign}")
+            observed.append(f"has {sign}" if there else f"does not have {sign}")
             for index, rate in enumerate(rates):
                 weights[index] *= Fraction(rate if there else 100 - rate, 100)
         answer = weights[asked] / sum(weights)
-        facts.append(f"One {thing} {' and '.join(seen)}.")
+        facts.append(f"One {thing} {' and '.join(observed)}.")
         if signs > 1:
             facts.insert(-1, "Given where it comes from, these marks are independent of one another.")
         text = f"{' '.join(facts)} What is the probability that it comes from {names[asked]}? {EXACT}"

@@ -34,8 +34,8 @@ class FractionArithmetic(ExactAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """No part is whole, and a result of 0 is avoided by the other of + and -; the content is the expression."""
-        most = 15 * level + 15
-        belows, aboves = most - 1, 2 * most - 1
+        largest = 15 * level + 15
+        belows, aboves = largest - 1, 2 * largest - 1
         codes = draws.below(rng, 4 * belows * aboves, level + 1)
         above, below = self.part(codes.pop(), belows, aboves)
         shown = f"{'[' * (level - 1)}({above}/{below})"
@@ -127,8 +127,8 @@ class ContinuedFractions(ExactAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Works from the last term; terms after the first are at least 2 in size, so that none divides by 0."""
-        count, most = (4, 5, 6, 8, 10)[level - 1], 25 + 5 * level
-        terms = [rng.randint(0, most)] + [rng.randint(2, most) for _ in range(count - 1)]
+        count, largest = (4, 5, 6, 8, 10)[level - 1], 25 + 5 * level
+        terms = [rng.randint(0, largest)] + [rng.randint(2, largest) for _ in range(count - 1)]
         if level >= 4:  # every term but the first is at least 2 in size, so no denominator is 0
             terms = [rng.choice((1, -1)) * term for term in terms]
         value, steps = Fraction(terms[-1]), []
@@ -194,13 +194,13 @@ class Proportions(ExactAnswerTask):
         else:
             facts = f"{' : '.join(names)} = {' : '.join(map(str, shares))}"
         if level <= 2:
-            known = f"Together they get {sum(shares) * unit} coins."
+            fact = f"Together they get {sum(shares) * unit} coins."
             steps.append(f"{sum(shares)} parts are {sum(shares) * unit} coins, so one part is {unit}.")
         else:
             first, second = (0, 1) if shares[0] > shares[1] else (1, 0)
             gap = shares[first] - shares[second]
-            known = f"{names[first]} gets {gap * unit} coins more than {names[second]}."
+            fact = f"{names[first]} gets {gap * unit} coins more than {names[second]}."
             steps.append(f"{gap} parts are {gap * unit} coins, so one part is {unit}.")
         steps.append(f"{names[asked]} gets {shares[asked]} parts: {shares[asked] * unit} coins.")
-        text = f"Coins are shared so that {facts}. {known} How many coins does {names[asked]} get?"
+        text = f"Coins are shared so that {facts}. {fact} How many coins does {names[asked]} get?"
         return Question(text, shares[asked] * unit, lines(steps))

@@ -130,8 +130,8 @@ def _step(code: int, level: int, total: int) -> tuple[int, str, int]:
     if operator == "/":
         code, n = divmod(code, len(divisors))
         return code, operator, divisors[n]
-    most = 3 if operator == "*" else 4 + 5 * level
+    largest = 3 if operator == "*" else 4 + 5 * level
     if operator == "-":
-        most = min(total - 1, most)
-    code, n = divmod(code, most - 1)
+        largest = min(total - 1, largest)
+    code, n = divmod(code, largest - 1)
     return code, operator, n + 2

@@ -26,10 +26,10 @@ def new_year(year: int) -> str:
     return f"{year}-01-01 by Gauss's rule: {sums}, {DAYS[(total - 1) % 7]} (0 is Sunday)."
 
 
-def weekday_after(known: date, day: date) -> str:
+def weekday_after(reference: date, day: date) -> str:
     """On which weekday a day falls, by the days since another one of the same year."""
-    apart = (day - known).days
-    days = f"{abs(apart)} day{'s' * (abs(apart) != 1)} {'before' if apart < 0 else 'after'} {known}"
+    apart = (day - reference).days
+    days = f"{abs(apart)} day{'s' * (abs(apart) != 1)} {'before' if apart < 0 else 'after'} {reference}"
     rest = f"{abs(apart)} = 7*{abs(apart) // 7} + {abs(apart) % 7}"
     return f"{day} is {days}, and {rest}: {DAYS[day.weekday()]}."
 
@@ -86,8 +86,8 @@ def moments(text: str) -> str:
     for way in (degrees, 360 - degrees):
         low, high = -((way - first) // 360), (first + last - way) // 360
         counts.append(high - low + 1)
-        found = f"k from {low} to {high}" if counts[-1] else "no k"
-        lines.append(f"Ahead by {way} + 360k: {found}, {counts[-1]} times.".replace(" 1 times", " once"))
+        counted = f"k from {low} to {high}" if counts[-1] else "no k"
+        lines.append(f"Ahead by {way} + 360k: {counted}, {counts[-1]} times.".replace(" 1 times", " once"))
     return "\n".join([*lines, f"{counts[0]} + {counts[1]} = {sum(counts)}"])
 
 
@@ -108,16 +108,16 @@ def wrong_clock(text: str) -> str:
 
 def timetables(text: str) -> str:
     """The trains in order of departure that bring you somewhere sooner than before."""
-    found = re.findall(r"^(\w) (\d+):(\d+) - (\w) (\d+):(\d+)$", text, re.M)
-    trains = sorted((60 * int(h) + int(m), 60 * int(k) + int(n), a, b) for a, h, m, b, k, n in found)
+    trains_read = re.findall(r"^(\w) (\d+):(\d+) - (\w) (\d+):(\d+)$", text, re.M)
+    trains = sorted((60 * int(h) + int(m), 60 * int(k) + int(n), a, b) for a, h, m, b, k, n in trains_read)
     change = int(re.findall(r"Changing trains takes (\d+)", text)[0])
     home, goal = re.findall(r"You are at (\w) at .*arrive at (\w)\?", text)[0]
     ready, lines = {home: 420}, []
-    for leave, arrive, one, other in trains:
-        if ready.get(one, 10_000) <= leave and arrive + change < ready.get(other, 10_000):
-            ready[other] = arrive + change
+    for leave, arrive, start, end in trains:
+        if ready.get(start, 10_000) <= leave and arrive + change < ready.get(end, 10_000):
+            ready[end] = arrive + change
             lines.append(
-                f"{one} {hour(leave)} - {other} {hour(arrive)}: the next train from {other} may leave at "
+                f"{start} {hour(leave)} - {end} {hour(arrive)}: the next train from {end} may leave at "
                 f"{hour(arrive + change)}."
             )
     return "\n".join([*lines, f"The first arrival at {goal}: {hour(ready[goal] - change)}."])
@@ -131,14 +131,14 @@ def date_arithmetic(text: str, later: Callable[[date, int], date]) -> str:
     """Years, months and days on, with the days that they take; or weeks, and the days that are left."""
     dates = [date.fromisoformat(day) for day in re.findall(r"\d{4}-\d\d-\d\d", text)]
     start = dates[0]
-    if found := re.search(r"(\d+) days (after|before) \d", text):
-        return days_on(start, int(found[1]) * (1 if found[2] == "after" else -1), later)
+    if match := re.search(r"(\d+) days (after|before) \d", text):
+        return days_on(start, int(match[1]) * (1 if match[2] == "after" else -1), later)
     if len(dates) == 2:
         return days_on(start, (dates[1] - start).days, later)
-    if found := re.search(r"workday number (\d+) after", text):
-        weeks, rest = divmod(int(found[1]), 5)
+    if match := re.search(r"workday number (\d+) after", text):
+        weeks, rest = divmod(int(match[1]), 5)
         day = start + timedelta(7 * weeks)
-        lines = [f"{found[1]} = 5*{weeks} + {rest}: {weeks} weeks after {start} is {day}, a {DAYS[day.weekday()]}."]
+        lines = [f"{match[1]} = 5*{weeks} + {rest}: {weeks} weeks after {start} is {day}, a {DAYS[day.weekday()]}."]
         for _ in range(rest):
             day += timedelta(3 if day.weekday() == 4 else 1)
             lines.append(f"The next workday is {day}, a {DAYS[day.weekday()]}.")
@@ -180,20 +180,20 @@ def days_on(start: date, count: int, later: Callable[[date, int], date]) -> str:
 def speeds(text: str) -> str:
     """Both units of length in inches and both of time in seconds, and the factors joined."""
     pattern = r"How many (\w+) in one (\w+) are ([\d/]+) (\w+) in one (\w+)\?"
-    wanted, per, amount, given, of = re.findall(pattern, text)[0]
+    wanted, per, amount, speed, of = re.findall(pattern, text)[0]
     sizes = {"inches": 1}
     facts = re.findall(r"1 (\w+) = (\d+) (\w+)", text)
     while len(sizes) <= len(facts):
-        for one, many, smaller in facts:
-            plural = {"foot": "feet"}.get(one, f"{one}s")
+        for larger, many, smaller in facts:
+            plural = {"foot": "feet"}.get(larger, f"{larger}s")
             if smaller in sizes and plural not in sizes:
                 sizes[plural] = int(many) * sizes[smaller]
     seconds = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
-    value = Fraction(amount) * Fraction(sizes[given] * seconds[per], sizes[wanted] * seconds[of])
-    lengths = f"In inches: {given} {sizes[given]}, {wanted} {sizes[wanted]}"
+    value = Fraction(amount) * Fraction(sizes[speed] * seconds[per], sizes[wanted] * seconds[of])
+    lengths = f"In inches: {speed} {sizes[speed]}, {wanted} {sizes[wanted]}"
     return (
         f"{lengths}; in seconds: {of} {seconds[of]}, {per} {seconds[per]}.\n"
-        f"{amount} * {sizes[given]} / {seconds[of]} * {seconds[per]} / {sizes[wanted]} = {value}"
+        f"{amount} * {sizes[speed]} / {seconds[of]} * {seconds[per]} / {sizes[wanted]} = {value}"
     )
 
 
@@ -219,29 +219,29 @@ def ages(text: str) -> str:
     text = text.replace(" twice as", " 2 times as")
     ties: dict[str, tuple[str, int, int, int]] = {}  # one -> other, kind of tie, years, times
     for kind, pattern in enumerate(AGE_FACTS):
-        for found in re.finditer(pattern, text):
-            groups = found.groupdict()
+        for match in re.finditer(pattern, text):
+            groups = match.groupdict()
             ties[groups["one"]] = groups["other"], kind, int(groups["years"]), int(groups.get("times", 1))
     total = int(re.findall(r"they are (\d+) years old together", text)[0])
     (first,) = {other for other, *_ in ties.values()} - ties.keys()
-    known = {first: (1, 0)}
+    by_name = {first: (1, 0)}
     lines = [f"Let x be the age of {first}."]
-    while len(known) <= len(ties):
-        one, (other, kind, years, by) = next(
-            (one, tie) for one, tie in ties.items() if one not in known and tie[0] in known
+    while len(by_name) <= len(ties):
+        child, (other, kind, years, by) = next(
+            (child, tie) for child, tie in ties.items() if child not in by_name and tie[0] in by_name
         )
-        p, q = known[other]
+        p, q = by_name[other]
         inner = f"{linear(p, q)} {'-' if kind == 1 else '+'} {years}"
         p, q = (by * p, by * (q + (0, -years, years, 0)[kind]) + (years, years, -years, -years)[kind])
-        known[one] = p, q
-        part = linear(*known[other]) if kind == 3 else inner
+        by_name[child] = p, q
+        part = linear(*by_name[other]) if kind == 3 else inner
         multiple = f"{by}x" if part == "x" else f"{by}({part})"
         how = inner if not kind else f"{multiple} {'+' if kind == 1 else '-'} {years}"
-        lines.append(f"{one} is {how}" + (f" = {linear(p, q)}." if how != linear(p, q) else "."))
-    p, q = (sum(column) for column in zip(*known.values(), strict=True))
+        lines.append(f"{child} is {how}" + (f" = {linear(p, q)}." if how != linear(p, q) else "."))
+    p, q = (sum(column) for column in zip(*by_name.values(), strict=True))
     x = (total - q) // p
     lines.append(f"Together {linear(p, q)} = {total}, so {times(p, 'x')} = {total - q} and x = {x}.")
-    return "\n".join([*lines, ", ".join(f"{name} is {a * x + b}" for name, (a, b) in known.items()) + "."])
+    return "\n".join([*lines, ", ".join(f"{name} is {a * x + b}" for name, (a, b) in by_name.items()) + "."])
 
 
 def null_space(rows: Sequence[Sequence[int]], vector: Sequence[int]) -> str:
@@ -263,8 +263,8 @@ def null_space(rows: Sequence[Sequence[int]], vector: Sequence[int]) -> str:
     )
     common = lcm(*(row[-1].denominator for row in matrix))
     lines.append(f"So {ties}. With v{last} a multiple of {common} all are whole: take v{last} = {vector[-1]}.")
-    for number, given in enumerate(rows, 1):
-        terms = " + ".join(f"{bracketed(a)}*{bracketed(b)}" for a, b in zip(given, vector, strict=True))
+    for number, matrix_row in enumerate(rows, 1):
+        terms = " + ".join(f"{bracketed(a)}*{bracketed(b)}" for a, b in zip(matrix_row, vector, strict=True))
         lines.append(f"Row {number}: {terms} = 0")
     return "\n".join(lines)
 

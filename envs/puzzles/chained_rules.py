@@ -12,10 +12,10 @@ Function = Callable[[Any], Any]
 
 
 def exchanged_pairs(numbers: tuple[int, ...]) -> tuple[int, ...]:
-    found = [*numbers]
-    even = len(found) & ~1
-    found[:even:2], found[1:even:2] = found[1:even:2], found[:even:2]
-    return tuple(found)
+    exchanged = [*numbers]
+    even = len(exchanged) & ~1
+    exchanged[:even:2], exchanged[1:even:2] = exchanged[1:even:2], exchanged[:even:2]
+    return tuple(exchanged)
 
 
 def minus_least(numbers: tuple[int, ...]) -> tuple[int, ...]:

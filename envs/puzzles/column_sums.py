@@ -12,7 +12,7 @@ def other_solution(
     columns: Sequence[Sequence[int]],
     sums: Sequence[int],
     first: int,
-    given: int,
+    fixed_mask: int,
     before: Sequence[int] | None = None,
 ) -> list[int] | None:
     """Digits that solve a sum otherwise than it is known to be solved; None where there are none.
@@ -27,18 +27,20 @@ def other_solution(
         before: what this function found when fewer letters were given. Solutions come in one order, that of the digits
             of the letters as the columns meet them, so that the search goes on where the one before ended.
     """
-    if not columns[-1] and len(columns[0]) == 2 and not given >> sums[-1] & 1:
-        given |= 1 << sums[-1]  # two digits carry 1
+    if not columns[-1] and len(columns[0]) == 2 and not fixed_mask >> sums[-1] & 1:
+        fixed_mask |= 1 << sums[-1]  # two digits carry 1
     free = [0b1111111110 if first >> letter & 1 else 0b1111111111 for letter in range(10)]
-    plan = planned(columns, sums, given)
+    plan = planned(columns, sums, fixed_mask)
     if len(columns[0]) == 2:
-        return _other_of_two(plan, free, given, before)
-    return _other_of_many(plan, free, given)  # few of these searches follow another one
+        return _other_of_two(plan, free, fixed_mask, before)
+    return _other_of_many(plan, free, fixed_mask)  # few of these searches follow another one
 
 
-def _other_of_two(plan: list[Column], free: list[int], given: int, before: Sequence[int] | None) -> list[int] | None:
+def _other_of_two(
+    plan: list[Column], free: list[int], fixed_mask: int, before: Sequence[int] | None
+) -> list[int] | None:
     """``other_solution`` of two numbers: each column in one loop, which most sums need."""
-    value, known, last, start = list(range(10)), list(range(10)), len(plan), before or []
+    value, partner, last, start = list(range(10)), list(range(10)), len(plan), before or []
     flat = [(*rows[0], *rows[1], below, new) if rows else None for rows, below, new in plan]
 
     def column(k: int, carry: int, used: int, along: bool) -> bool:
@@ -47,9 +49,9 @@ def _other_of_two(plan: list[Column], free: list[int], given: int, before: Seque
         ``along`` while all letters so far have the digits of ``before``: what comes before these was searched.
         """
         if k == last:
-            return not carry and value != known
+            return not carry and value != partner
         if (letters := flat[k]) is None:
-            return _carried(plan[k], carry, used, free, value) and value != known
+            return _carried(plan[k], carry, used, free, value) and value != partner
         a, new_a, b, new_b, below, new_below = letters
         for x in _DIGITS[free[a] & ~used] if new_a else (value[a],):
             if along and x < start[a]:
@@ -82,10 +84,10 @@ def _other_of_two(plan: list[Column], free: list[int], given: int, before: Seque
                     return True
         return False
 
-    return value if column(0, 0, given, before is not None) else None
+    return value if column(0, 0, fixed_mask, before is not None) else None
 
 
-def _other_of_many(plan: list[Column], free: list[int], given: int) -> list[int] | None:
+def _other_of_many(plan: list[Column], free: list[int], fixed_mask: int) -> list[int] | None:
     """``other_solution`` of more numbers: a loop for each letter but the last two of a column."""
     value, known, last = list(range(10)), list(range(10)), len(plan)
 
@@ -126,7 +128,7 @@ def _other_of_many(plan: list[Column], free: list[int], given: int) -> list[int]
                     return True
         return False
 
-    return value if end(0, 0, given) else None
+    return value if end(0, 0, fixed_mask) else None
 
 
 def _carried(column: Column, carry: int, used: int, free: list[int], value: list[int]) -> bool:
@@ -138,14 +140,14 @@ def _carried(column: Column, carry: int, used: int, free: list[int], value: list
     return True
 
 
-def planned(columns: Sequence[Sequence[int]], sums: Sequence[int], known: int) -> list[Column]:
+def planned(columns: Sequence[Sequence[int]], sums: Sequence[int], fixed_mask: int) -> list[Column]:
     """For each column which letters are met first in it, and so are free to choose."""
     plan: list[Column] = []
     for letters, below in zip(columns, sums, strict=True):
         rows = []
         for letter in letters:
-            rows.append((letter, not known >> letter & 1))
-            known |= 1 << letter
-        plan.append((rows, below, not known >> below & 1))
-        known |= 1 << below
+            rows.append((letter, not fixed_mask >> letter & 1))
+            fixed_mask |= 1 << letter
+        plan.append((rows, below, not fixed_mask >> below & 1))
+        fixed_mask |= 1 << below
     return plan

@@ -97,14 +97,14 @@ def _search(numbers: tuple[int, ...], target: int, texts: dict[int, list[str]]) 
     lines: list[str] = []
     for index, last in enumerate(numbers):
         b, a = sorted(numbers[:index] + numbers[index + 1 :])
-        made = {value: pair for pair, value in reversed(list(_made(a, b)))}
+        pairs = {value: pair for pair, value in reversed(list(_made(a, b)))}
         line = f"{last}: {' '.join(f'{pair}={value}' for pair, value in _made(a, b))};"
         for step, value, whole in _wanted(last, target):
-            if value > max(made):
+            if value > max(pairs):
                 continue
             line += f" {step}={value}"
-            if value in made:
-                whole = whole.replace("_", f"({made[value]})")
+            if value in pairs:
+                whole = whole.replace("_", f"({pairs[value]})")
                 whole = re.sub(r"\d+", lambda n: texts[int(n[0])].pop() if int(n[0]) in texts else n[0], whole)
                 return "\n".join([*lines, line, f"\\boxed{{{whole}}}"])
         lines.append(f"{line} no")

@@ -19,12 +19,12 @@ REPLACED = 12  # numbers that are replaced before another grid is begun, as a mu
 @cache
 def neighbours(size: int) -> tuple[int, ...]:
     """For each cell, row by row, the cells that share a side with it."""
-    found = []
+    cells = []
     for r in range(size):
         for c in range(size):
             near = [(r - 1, c), (r + 1, c), (r, c - 1), (r, c + 1)]
-            found.append(sum(1 << x * size + y for x, y in near if 0 <= x < size and 0 <= y < size))
-    return tuple(found)
+            cells.append(sum(1 << x * size + y for x, y in near if 0 <= x < size and 0 <= y < size))
+    return tuple(cells)
 
 
 @cache
@@ -89,11 +89,11 @@ class Repeats:
         """Whether a solution keeps a cell."""
         return self._solvable(0, 0, 0, 1 << cell)
 
-    def solutions(self, most: int = 2) -> list[int]:
+    def solutions(self, limit: int = 2) -> list[int]:
         """The sets of cells that can be crossed out; at most so many of them."""
-        found: list[int] = []
-        self._gather(0, 0, found, most)
-        return found
+        masks: list[int] = []
+        self._gather(0, 0, masks, limit)
+        return masks
 
     def _settled(self, out: int, kept: int, new_out: int, new_kept: int) -> tuple[int, int] | None:
         """What follows from cells that go and cells that stay; None where that cannot be."""
@@ -114,11 +114,11 @@ class Repeats:
     def _pair(self, out: int, kept: int) -> int:
         """A cell that repeats another, both undecided; -1 where there is none, and the rest can stay."""
         undecided = self.all & ~out & ~kept
-        best, most = -1, 0
+        best, highest = -1, 0
         for cell in bits(undecided):
             count = (self.same[cell] & undecided).bit_count()
-            if count > most:
-                best, most = cell, count
+            if count > highest:
+                best, highest = cell, count
         return best
 
     def _solvable(self, out: int, kept: int, new_out: int, new_kept: int) -> bool:
@@ -128,19 +128,19 @@ class Repeats:
         cell = self._pair(*settled)
         return cell < 0 or self._solvable(*settled, 0, 1 << cell) or self._solvable(*settled, 1 << cell, 0)
 
-    def _gather(self, out: int, kept: int, found: list[int], most: int) -> None:
+    def _gather(self, out: int, kept: int, masks: list[int], limit: int) -> None:
         undecided = self.all & ~out & ~kept
-        if len(found) >= most:
+        if len(masks) >= limit:
             return
         if not undecided:
-            found.append(out)
+            masks.append(out)
             return
         cell = self._pair(out, kept)
         cell = undecided.bit_length() - 1 if cell < 0 else cell
         for new_out, new_kept in ((1 << cell, 0), (0, 1 << cell)):
             settled = self._settled(out, kept, new_out, new_kept)
             if settled is not None:
-                self._gather(*settled, found, most)
+                self._gather(*settled, masks, limit)
 
 
 def grid_of_one_solution(rng: random.Random, size: int) -> tuple[list[int], int]:

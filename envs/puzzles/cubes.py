@@ -49,13 +49,13 @@ def stickers() -> tuple[tuple[Vector, Vector], ...]:
         "B": ((-1, 0, 0), (0, -1, 0)),
         "L": ((0, 0, 1), (0, -1, 0)),
     }
-    found = []
+    labels = []
     for name, (right, down) in views.items():
         for y in (-1, 1):
             for x in (-1, 1):
                 a, b, c = (n + x * r + y * d for n, r, d in zip(FACES[name], right, down, strict=True))
-                found.append(((a, b, c), FACES[name]))
-    return tuple(found)
+                labels.append(((a, b, c), FACES[name]))
+    return tuple(labels)
 
 
 @cache
@@ -90,13 +90,13 @@ def near(distance: int) -> dict[str, tuple[str, ...]]:
     if distance == 0:
         return {SOLVED: ()}
     before = [near(k) for k in range(distance)]
-    found: dict[str, tuple[str, ...]] = {}
+    sequences: dict[str, tuple[str, ...]] = {}
     for cube, moves in before[-1].items():
         for move in move_tables():
             new = moved(cube, [move])
             if not any(new in closer for closer in before):
-                found.setdefault(new, (*moves, move))
-    return found
+                sequences.setdefault(new, (*moves, move))
+    return sequences
 
 
 class PocketCube(CheckedAnswerTask):
@@ -176,7 +176,7 @@ def nets() -> tuple[Net, ...]:
     grown = [first]
     for _ in range(5):
         grown = list({frozenset(new): new for frames in grown for new in grown_by_one(frames)}.values())
-    found = {}
+    folded = {}
     for frames in grown:
         top, left = min(r for r, _ in frames), min(c for _, c in frames)
         cells = sorted(frames)
@@ -191,8 +191,8 @@ def nets() -> tuple[Net, ...]:
             if way[front] not in (way[up], opposite(way[up]))
         ]
         picture = "\n".join(map("".join, rows))
-        found[picture] = Net(picture, tuple(way.index(opposite(each)) for each in way), tuple(stands))
-    return tuple(found[picture] for picture in sorted(found))
+        folded[picture] = Net(picture, tuple(way.index(opposite(each)) for each in way), tuple(stands))
+    return tuple(folded[picture] for picture in sorted(folded))
 
 
 def grown_by_one(frames: Frames) -> Iterator[Frames]:
@@ -218,9 +218,9 @@ class CubeNets(ListAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """One of the nets with six letters; rolls change the frame, not the net."""
-        known = nets()
-        code, index = divmod(rng.randrange(24 * len(known)), len(known))
-        net, names = known[index], picked(rng, "ABCDEFGHJKMNPQRSTVWXYZ", 6)
+        all_nets = nets()
+        code, index = divmod(rng.randrange(24 * len(all_nets)), len(all_nets))
+        net, names = all_nets[index], picked(rng, "ABCDEFGHJKMNPQRSTVWXYZ", 6)
         text = f"This net is folded to a cube, with the letters outside (. is nothing):\n{net.picture.format(*names)}"
         if level == 1:
             order = picked(rng, range(6), 6)

@@ -48,11 +48,11 @@ def skyscrapers(state: Question) -> str:
         ("Column", [list(column) for column in zip(*grid, strict=True)], ("from above", "from below")),
     ):
         for number, row in enumerate(rows, 1):
-            seen = [
+            views = [
                 f"{end} {in_a_row([str(n) for k, n in enumerate(line) if n > max(line[:k], default=0)])}"
                 for end, line in zip(ends, (row, row[::-1]), strict=True)
             ]
-            lines.append(f"{kind} {number} is {' '.join(map(str, row))}: seen {'; '.join(seen)}")
+            lines.append(f"{kind} {number} is {' '.join(map(str, row))}: seen {'; '.join(views)}")
     return "\n".join(lines)
 
 
@@ -129,10 +129,10 @@ def refutation(left: Numbers, units: Sequence[Unit], size: int, cell: Cell, numb
     while True:
         if empty := next((other for other, numbers in trial.items() if not numbers), None):
             return [*steps, f"no number is left for ({empty[0] + 1},{empty[1] + 1})"]
-        found = forced(trial, units, size)
-        if found is None:
+        forced_cells = forced(trial, units, size)
+        if forced_cells is None:
             return None
-        other, then, _ = found
+        other, then, _ = forced_cells
         steps.append(f"({other[0] + 1},{other[1] + 1}) is {then}")
         placed(trial, units, other, then)
 
@@ -147,8 +147,8 @@ def sudoku(rows: Sequence[str], solution: Sequence[str], box: tuple[int, int]) -
             placed(left, units, cell, rows[cell[0]][cell[1]])
     steps = [f"Given: {' '.join(rows)}. As (row,column):"]
     while left:
-        if found := forced(left, units, size):
-            cell, number, why = found
+        if forced_cells := forced(left, units, size):
+            cell, number, why = forced_cells
             placed(left, units, cell, number)
             steps.append(f"({cell[0] + 1},{cell[1] + 1}) is {number}: {why}.")
             continue
@@ -294,10 +294,10 @@ def searched_by_lines(
     for symbol in "10":
         trial = [list(row) for row in grid]
         trial[r][c] = symbol
-        found, more = searched_by_lines(trial, dict(fitting), lines)
+        solution, more = searched_by_lines(trial, dict(fitting), lines)
         steps += [f"Try {symbol} at {at((r, c))}.", *more]
-        if found:
-            return found, steps
+        if solution:
+            return solution, steps
     return None, steps
 
 
@@ -320,7 +320,7 @@ def _lowered(text: str) -> str:
 
 
 def solved_by_lines(
-    rows: Sequence[LineClue], columns: Sequence[LineClue], given: Sequence[str]
+    rows: Sequence[LineClue], columns: Sequence[LineClue], givens: Sequence[str]
 ) -> tuple[str, tuple[str, ...]]:
     """How the lines fill a grid, and its rows then.
 
@@ -335,10 +335,12 @@ def solved_by_lines(
     fitting = {
         name: [w for w in map("".join, product("01", repeat=len(cells))) if fits(w)] for name, fits, cells in named
     }
-    found, steps = searched_by_lines([list(row) for row in given], fitting, [(name, cells) for name, _, cells in named])
-    if found is None:
+    solution, steps = searched_by_lines(
+        [list(row) for row in givens], fitting, [(name, cells) for name, _, cells in named]
+    )
+    if solution is None:
         raise ValueError("no grid fits these lines")
-    return "\n".join(steps), tuple("".join(row) for row in found)
+    return "\n".join(steps), tuple("".join(row) for row in solution)
 
 
 def nonogram(state: Question) -> tuple[str, tuple[str, ...]]:
@@ -499,9 +501,9 @@ def trail(state: Question) -> str:
     """Between each two given numbers the cells of those that were missing."""
     rows = [[int(n) for n in row.split()] for row in state.answer_text.split("\n")]
     cell = {n: (r, c) for r, row in enumerate(rows) for c, n in enumerate(row)}
-    given = sorted(n for row in state.answer for n in row if n)
+    givens = sorted(n for row in state.answer for n in row if n)
     lines = []
-    for a, b in pairwise(given):
+    for a, b in pairwise(givens):
         if b - a > 1:
             way = " ".join(f"{n} {shown(cell[n])}" for n in range(a + 1, b))
             lines.append(f"From {a} {shown(cell[a])} to {b} {shown(cell[b])}: {way}")

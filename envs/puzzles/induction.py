@@ -70,11 +70,11 @@ def functions(level: int) -> tuple[tuple[int, ...], ...]:
 @cache
 def by_value(level: int) -> dict[tuple[int, int], frozenset[int]]:
     """(position of x, value) -> the functions that have that value there."""
-    found: dict[tuple[int, int], set[int]] = {}
+    by_pair: dict[tuple[int, int], set[int]] = {}
     for number, values in enumerate(functions(level)):
         for index, value in enumerate(values):
-            found.setdefault((index, value), set()).add(number)
-    return {key: frozenset(numbers) for key, numbers in found.items()}
+            by_pair.setdefault((index, value), set()).add(number)
+    return {key: frozenset(numbers) for key, numbers in by_pair.items()}
 
 
 class FunctionInduction(ExactAnswerTask):
@@ -86,14 +86,14 @@ class FunctionInduction(ExactAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Shows level + 3 values; draws again until all functions that fit them agree on the one asked for."""
-        known, index, kinds = functions(level), by_value(level), families(level)
+        candidates, index, kinds = functions(level), by_value(level), families(level)
         while True:
             family = kinds[int(rng.random() * len(kinds))]
             values = family[int(rng.random() * len(family))]
             indices = rng.sample(range(len(POINTS)), 4 + level)
             shown, asked = sorted(indices[1:]), indices[0]
             fitting = frozenset.intersection(*(index[position, values[position]] for position in shown))
-            if all(known[number][asked] == values[asked] for number in fitting):
+            if all(candidates[number][asked] == values[asked] for number in fitting):
                 break
         examples = "; ".join(f"f({POINTS[position]}) = {values[position]}" for position in shown)
         lines = "".join(f"- {kind}\n" for kind in KINDS[: len(kinds)])
@@ -150,7 +150,7 @@ class Chained(ListAnswerTask):
         return [value for value in values if rule(value) == result]
 
     def chains(
-        self, level: int, names: list[str], examples: list[tuple[Any, Any]], known: tuple[str, ...] = ()
+        self, level: int, names: list[str], examples: list[tuple[Any, Any]], excluded: tuple[str, ...] = ()
     ) -> list[tuple[str, ...]]:
         """Every chain of these rules, at most so many as the level has, that fits the examples; one is known to."""
         first, result = examples[0]
@@ -158,7 +158,7 @@ class Chained(ListAnswerTask):
         if self.length(level) == 1:
             possible = self.candidates(first, result, names)
             fitting = [(name,) for name in names if name in possible]
-            return [chain for chain in fitting if chain == known or self.fits(chain, examples)]
+            return [chain for chain in fitting if chain == excluded or self.fits(chain, examples)]
         reached: dict[Any, list[str]] = {}
         for name in names:
             reached.setdefault(self.family[name](first), []).append(name)
@@ -166,7 +166,7 @@ class Chained(ListAnswerTask):
         for name in names:
             for value in self.before(name, result, reached):
                 fitting += [(earlier, name) for earlier in reached[value]]
-        return [chain for chain in fitting if chain == known or self.fits(chain, examples)]
+        return [chain for chain in fitting if chain == excluded or self.fits(chain, examples)]
 
     def candidates(self, value: Any, result: Any, names: list[str]) -> Container[str]:
         """Rules among which are all that turn the value into the result."""
@@ -214,16 +214,16 @@ class Chained(ListAnswerTask):
     def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> Question:
         """Asks for the split before it looks for a chain: inputs come twice so rarely that they may decide it."""
         every, size = self.names, self.rules[level - 1]
-        found = None
-        while found is None:
+        drawn_chain = None
+        while drawn_chain is None:
             named = sorted(distinct(rng, len(every), size))
             drawn = self.inputs(rng, level)
             later = rng.randbytes(16)  # the key of what comes after the question for the split
             content = f"{bytes(named).hex()} {self.code(drawn)}"
             if len(set(drawn)) == len(drawn) and accepts(content):
                 names, inputs = [every[number] for number in named], self.read(drawn)
-                found = self.found_chain(KeyedRandom(later), level, names, inputs)
-        chain, results = found
+                drawn_chain = self.found_chain(KeyedRandom(later), level, names, inputs)
+        chain, results = drawn_chain
         kinds, tried = "one of these changes", size
         if level > 1:
             kinds += ", or two of them one after the other (the same one twice, too)"
@@ -279,7 +279,7 @@ class Chained(ListAnswerTask):
         return "\n".join(lines)
 
 
-_DIGIT_OF = [bytes(byte % most for byte in range(256)) for most in (10, 14)]
+_DIGIT_OF = [bytes(byte % base for byte in range(256)) for base in (10, 14)]
 _ROWS = [f"[{', '.join(['%d'] * length)}]" for length in range(10)]
 _LINES = [[f"{x} -> {y}" for y in _ROWS] for x in _ROWS]  # by how long both lists are; no rule makes one longer
 _LENGTH_OF = [bytes(4 + (byte * (level + 1) >> 8) for byte in range(256)) for level in range(6)]
@@ -301,11 +301,11 @@ class ListFunctionInduction(Chained):
 
     def inputs(self, rng: random.Random, level: int) -> list[bytes]:
         """As ``drawn`` says, all from one draw; a byte is a number."""
-        count, most = self.inputs_of[level - 1], 4 + level
-        drawn = rng.randbytes(count * (1 + most))
+        count, base = self.inputs_of[level - 1], 4 + level
+        drawn = rng.randbytes(count * (1 + base))
         numbers = drawn.translate(_DIGIT_OF[level >= 4])
         lengths = drawn[:count].translate(_LENGTH_OF[level])
-        starts = range(count, len(drawn), most)
+        starts = range(count, len(drawn), base)
         return [numbers[start : start + length] for start, length in zip(starts, lengths, strict=True)]
 
     def read(self, inputs: list[bytes]) -> list[tuple[int, ...]]:

@@ -37,16 +37,16 @@ def boxed_square(rng: random.Random, height: int, width: int) -> Grid:
     return [[1 + symbols[(row % height * width + row // height + column) % size] for column in columns] for row in rows]
 
 
-def cages(rng: random.Random, size: int, most: int) -> list[list[Cell]]:
+def cages(rng: random.Random, size: int, largest: int) -> list[list[Cell]]:
     """A division of the grid into connected cages of at most ``most`` cells."""
     free = [(r, c) for r in range(size) for c in range(size)]
     rng.shuffle(free)
-    left, found = set(free), []
+    left, cages_made = set(free), []
     for cell in free:
         if cell not in left:
             continue
-        least = 1 if most < 3 else 2
-        cage, wanted = [cell], least + int(rng.random() * (most + 1 - least))
+        least = 1 if largest < 3 else 2
+        cage, wanted = [cell], least + int(rng.random() * (largest + 1 - least))
         left.discard(cell)
         while len(cage) < wanted:
             r, c = cage[int(rng.random() * len(cage))]
@@ -55,8 +55,8 @@ def cages(rng: random.Random, size: int, most: int) -> list[list[Cell]]:
                 break
             cage.append(near[int(rng.random() * len(near))])
             left.discard(cage[-1])
-        found.append(sorted(cage))
-    return found
+        cages_made.append(sorted(cage))
+    return cages_made
 
 
 def cage_picture(shapes: Sequence[Sequence[Cell]], size: int) -> tuple[str, list[str]]:
@@ -106,8 +106,8 @@ def some_given(rng: random.Random, grid: Grid, count: int) -> list[str]:
     return ["".join(str(n) if (r, c) in shown else "." for c, n in enumerate(row)) for r, row in enumerate(grid)]
 
 
-def givens_violation(given: Sequence[str], grid: Grid) -> str | None:
-    for r, row in enumerate(given):
+def givens_violation(givens: Sequence[str], grid: Grid) -> str | None:
+    for r, row in enumerate(givens):
         for c, symbol in enumerate(row):
             if symbol != "." and int(symbol) != grid[r][c]:
                 return f"row {r + 1}, column {c + 1} is given as {symbol}"
@@ -129,11 +129,11 @@ class Futoshiki(LatinGrid):
         signs = []
         for (a, b), (c, d) in sorted(rng.sample(pairs, len(pairs) * 55 // 100)):
             signs.append(((a, b), (c, d)) if grid[a][b] < grid[c][d] else ((c, d), (a, b)))
-        given = some_given(rng, grid, count)
+        givens = some_given(rng, grid, count)
         less = "; ".join(f"({a + 1},{b + 1}) < ({c + 1},{d + 1})" for (a, b), (c, d) in signs)
         text = f"Fill the empty cells (.) so that each row and each column holds each of 1 to {size} once:\n"
-        text += "\n".join(given) + f"\nFurther, with (row,column) for a cell: {less}."
-        return self.asked(text, (tuple(given), tuple(signs)), grid)
+        text += "\n".join(givens) + f"\nFurther, with (row,column) for a cell: {less}."
+        return self.asked(text, (tuple(givens), tuple(signs)), grid)
 
     def explain(self, state: Question) -> str:
         """The grid, and the two numbers at each sign."""
@@ -141,11 +141,11 @@ class Futoshiki(LatinGrid):
 
     def clue_fault(self, clues: tuple[Any, ...], grid: Grid) -> str | None:
         """The first inequality that does not hold, then the first changed number."""
-        given, signs = clues
+        givens, signs = clues
         for (a, b), (c, d) in signs:
             if grid[a][b] >= grid[c][d]:
                 return f"({a + 1},{b + 1}) is not less than ({c + 1},{d + 1})"
-        return givens_violation(given, grid)
+        return givens_violation(givens, grid)
 
 
 def visible(heights: Sequence[int]) -> int:
@@ -178,14 +178,14 @@ class Skyscrapers(LatinGrid):
         """Tells all four views of a random Latin square, and some of its numbers."""
         size, count = (4, 5, 5, 6, 7)[level - 1], (3, 5, 2, 6, 10)[level - 1]
         grid = latin_square(rng, size)
-        clues, given = views(grid), some_given(rng, grid, count)
+        clues, givens = views(grid), some_given(rng, grid, count)
         text = f"On each cell of this grid stands a building of 1 to {size} floors, each height once in every row and "
-        text += "every column; the dots are to be found:\n" + "\n".join(given)
+        text += "every column; the dots are to be found:\n" + "\n".join(givens)
         text += "\nA building hides those behind it that are lower. The number that can be seen is, "
         for name, numbers in zip(("from the left", "from the right", "from above", "from below"), clues, strict=True):
             lines = "rows from the top" if "the" in name else "columns from the left"
             text += f"{name} ({lines}): {' '.join(map(str, numbers))}; "
-        return self.asked(text[:-2] + ".", (tuple(given), clues), grid)
+        return self.asked(text[:-2] + ".", (tuple(givens), clues), grid)
 
     def explain(self, state: Question) -> str:
         """The buildings that are seen from each side."""
@@ -193,11 +193,11 @@ class Skyscrapers(LatinGrid):
 
     def clue_fault(self, clues: tuple[Any, ...], grid: Grid) -> str | None:
         """The first of the four edges whose counts differ, then the first changed number."""
-        given, seen = clues
-        for name, found, right in zip(("left", "right", "top", "bottom"), views(grid), seen, strict=True):
-            if found != right:
-                return f"from the {name} {found} can be seen, not {right}"
-        return givens_violation(given, grid)
+        givens, wanted = clues
+        for name, view, right in zip(("left", "right", "top", "bottom"), views(grid), wanted, strict=True):
+            if view != right:
+                return f"from the {name} {view} can be seen, not {right}"
+        return givens_violation(givens, grid)
 
 
 OPERATIONS = ("+", "-", "*", "/")
@@ -223,9 +223,9 @@ class Calcudoku(LatinGrid):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Every cage is told with its operation, differences and quotients only for two cells; no number is given."""
-        size, most = (4, 4, 5, 6, 7)[level - 1], (2, 3, 3, 3, 4)[level - 1]
+        size, largest = (4, 4, 5, 6, 7)[level - 1], (2, 3, 3, 3, 4)[level - 1]
         grid = latin_square(rng, size)
-        shapes = cages(rng, size, most)
+        shapes = cages(rng, size, largest)
         picture, names = cage_picture(shapes, size)
         clues, facts = [], []
         for name, cage in zip(names, shapes, strict=True):
@@ -270,13 +270,13 @@ class KillerSudoku(LatinGrid):
         shapes = cages(rng, size, (2, 3, 2, 3, 3)[level - 1])
         picture, names = cage_picture(shapes, size)
         sums = [sum(grid[r][c] for r, c in cage) for cage in shapes]
-        given = some_given(rng, grid, (2, 1, 4, 4, 14)[level - 1])
+        givens = some_given(rng, grid, (2, 1, 4, 4, 14)[level - 1])
         text = f"Fill the empty cells (.) so that each row, each column and each box of {height} rows and {width} "
         text += "columns "
-        text += f"holds each of 1 to {size} once:\n" + "\n".join(given) + "\nCells of one letter are a cage:\n"
+        text += f"holds each of 1 to {size} once:\n" + "\n".join(givens) + "\nCells of one letter are a cage:\n"
         facts = "; ".join(f"{name}: {total}" for name, total in zip(names, sums, strict=True))
         text += f"{picture}\nThe sums of the cages are {facts}. No cage holds a number twice."
-        clues = ((height, width), tuple(given), tuple(zip(map(tuple, shapes), sums, strict=True)))
+        clues = ((height, width), tuple(givens), tuple(zip(map(tuple, shapes), sums, strict=True)))
         if any(len({grid[r][c] for r, c in cage}) < len(cage) for cage in shapes):
             return self.ask(rng, level)
         return self.asked(text, clues, grid)
@@ -287,7 +287,7 @@ class KillerSudoku(LatinGrid):
 
     def clue_fault(self, clues: tuple[Any, ...], grid: Grid) -> str | None:
         """Checks boxes, then sums and repeats in the cages, then what is given."""
-        (height, width), given, sums = clues
+        (height, width), givens, sums = clues
         size = len(grid)
         for top in range(0, size, height):
             for left in range(0, size, width):
@@ -297,4 +297,4 @@ class KillerSudoku(LatinGrid):
             numbers = [grid[r][c] for r, c in cage]
             if sum(numbers) != total or len(set(numbers)) < len(numbers):
                 return f"the cage at row {cage[0][0] + 1}, column {cage[0][1] + 1} has another sum, or a number twice"
-        return givens_violation(given, grid)
+        return givens_violation(givens, grid)

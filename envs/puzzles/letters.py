@@ -92,7 +92,7 @@ class WordSearch(CheckedAnswerTask):
 
 def slots(pattern: tuple[str, ...]) -> list[list[Cell]]:
     """The groups of two or more open neighbours (not #) in rows, then in columns."""
-    found: list[list[Cell]] = []
+    runs: list[list[Cell]] = []
     height, width = len(pattern), len(pattern[0])
     lines = [[(r, c) for c in range(width)] for r in range(height)]
     lines += [[(r, c) for r in range(height)] for c in range(width)]
@@ -103,9 +103,9 @@ def slots(pattern: tuple[str, ...]) -> list[list[Cell]]:
                 run.append((r, c))
                 continue
             if len(run) > 1:
-                found.append(run)
+                runs.append(run)
             run = []
-    return found
+    return runs
 
 
 class CrosswordFill(CheckedAnswerTask):
@@ -121,16 +121,18 @@ class CrosswordFill(CheckedAnswerTask):
         bottom, right = max(r for r, _ in grid), max(c for _, c in grid)
         rows = ["".join(grid.get((r, c), "#") for c in range(left, right + 1)) for r in range(top, bottom + 1)]
         pattern = tuple("".join("#" if symbol == "#" else "." for symbol in row) for row in rows)
-        found = ["".join(rows[r][c] for r, c in slot) for slot in slots(pattern)]
-        if len(found) < (4, 6, 8, 11, 14)[level - 1] or len(set(found)) < len(found):
+        in_slots = ["".join(rows[r][c] for r, c in slot) for slot in slots(pattern)]
+        if len(in_slots) < (4, 6, 8, 11, 14)[level - 1] or len(set(in_slots)) < len(in_slots):
             return self.ask(rng, level)
-        text = "Fill the dots of this pattern with letters so that every group of two or more dots in a row, read to "
-        text += "the "
-        text += "right, and in a column, read down, is one of the words, and each word is used once:\n" + "\n".join(
-            pattern
+        text = (
+            "Fill the dots of this pattern with letters so that every group of two or more dots in a row, read to the "
         )
-        text += f"\nWords: {listed(sorted(found))}.\nAnswer with the {len(rows)} rows, # for blocks, one row per line."
-        return Question(text, (pattern, tuple(sorted(found))), answer_text="\n".join(rows))
+        text += "right, and in a column, read down, is one of the words, and each word is used once:\n"
+        text += "\n".join(pattern)
+        text += (
+            f"\nWords: {listed(sorted(in_slots))}.\nAnswer with the {len(rows)} rows, # for blocks, one row per line."
+        )
+        return Question(text, (pattern, tuple(sorted(in_slots))), answer_text="\n".join(rows))
 
     def explain(self, state: Question) -> str:
         """The word of each group of dots."""
@@ -177,8 +179,8 @@ class CrosswordFill(CheckedAnswerTask):
         for number, (row, shape) in enumerate(zip(rows, pattern, strict=True), 1):
             if any((symbol == "#") != (dot == "#") for symbol, dot in zip(row, shape, strict=True)):
                 return f"row {number} does not fit the pattern"
-        found = Counter("".join(rows[r][c] for r, c in slot) for slot in slots(pattern))
-        wrong = found - Counter(words)
+        in_slots = Counter("".join(rows[r][c] for r, c in slot) for slot in slots(pattern))
+        wrong = in_slots - Counter(words)
         return f"{min(wrong)} is no word of the list, or stands twice" if wrong else None
 
 
@@ -221,7 +223,7 @@ class WordTracing(ListAnswerTask):
                 else:
                     word = word[:index] + rng.choice(rng.choice(rows)) + word[index + 1 :]
             words[word] = traced(rows, word)
-        gold = tuple(word for word, found in words.items() if found)
+        gold = tuple(word for word, is_there in words.items() if is_there)
         if not 2 <= len(gold) < count:
             return self.ask(rng, level)
         text = "A word can be traced on this board when its letters, in order, stand on cells each of which touches "

@@ -51,8 +51,8 @@ def blob(rng: random.Random, size: int, wanted: int) -> set[Cell]:
 
 def borders(inside: set[Cell], r: int, c: int) -> int:
     """How many sides of a cell lie on the edge of ``inside``."""
-    own = (r, c) in inside
-    return sum((near in inside) != own for near in beside(r, c))
+    is_inside = (r, c) in inside
+    return sum((near in inside) != is_inside for near in beside(r, c))
 
 
 class Slitherlink(CheckedAnswerTask):
@@ -168,7 +168,7 @@ class NumberLink(CheckedAnswerTask):
             for c, name in enumerate(row):
                 if name != ".":
                     ends.setdefault(name, []).append((r, c))
-        seen: set[Cell] = set()
+        visited: set[Cell] = set()
         for (name, (first, last)), steps in zip(sorted(ends.items()), items(answer, len(ends)), strict=True):
             if not set(steps) <= set(STEPS):
                 raise ValueError("a path is letters U, D, L and R")
@@ -176,12 +176,12 @@ class NumberLink(CheckedAnswerTask):
             for step in ["", *steps]:
                 dy, dx = STEPS.get(step, (0, 0))
                 r, c = r + dy, c + dx
-                if not (0 <= r < len(rows) and 0 <= c < len(rows)) or (r, c) in seen:
+                if not (0 <= r < len(rows) and 0 <= c < len(rows)) or (r, c) in visited:
                     return f"path {name} leaves the grid, or comes to a cell again"
-                seen.add((r, c))
+                visited.add((r, c))
             if (r, c) != last:
                 return f"path {name} does not end at its other {name}"
-        return None if len(seen) == len(rows) ** 2 else f"{len(rows) ** 2 - len(seen)} cells lie on no path"
+        return None if len(visited) == len(rows) ** 2 else f"{len(rows) ** 2 - len(visited)} cells lie on no path"
 
 
 class Trail(CheckedAnswerTask):
@@ -190,14 +190,14 @@ class Trail(CheckedAnswerTask):
     rules: ClassVar[str]
 
     @staticmethod
-    def step(one: Cell, other: Cell) -> bool:
+    def step(cell: Cell, other: Cell) -> bool:
         """Whether one cell may follow the other."""
         raise NotImplementedError
 
-    def numbered(self, rng: random.Random, path: Sequence[Cell], size: int, given: int) -> Question:
+    def numbered(self, rng: random.Random, path: Sequence[Cell], size: int, givens: int) -> Question:
         """The question that shows ``given`` numbers of a path, besides its two ends."""
         number = {cell: index for index, cell in enumerate(path, 1)}
-        shown = {path[0], path[-1], *rng.sample(path, given)}
+        shown = {path[0], path[-1], *rng.sample(path, givens)}
         cells = [[(r, c) for c in range(size)] for r in range(size)]
         rows = tuple(tuple(number[cell] if cell in shown else 0 for cell in row) for row in cells)
         text = f"Fill the empty cells (.) with numbers so that each of 1 to {size * size} appears once, and "
@@ -217,8 +217,8 @@ class Trail(CheckedAnswerTask):
         numbers = whole_numbers(answer.replace("\\\\", " ").replace(";", " "), size * size)
         if sorted(numbers) != list(range(1, size * size + 1)):
             return f"the numbers are not each of 1 to {size * size} once"
-        given = [n for row in rows for n in row]
-        if any(known not in (0, number) for number, known in zip(numbers, given, strict=True)):
+        givens = [n for row in rows for n in row]
+        if any(clue not in (0, number) for number, clue in zip(numbers, givens, strict=True)):
             return "a number that is given was changed"
         position = {number: divmod(index, size) for index, number in enumerate(numbers)}
         for number in range(1, size * size):
@@ -241,9 +241,9 @@ class Numbrix(Trail):
         return self.numbered(rng, winding(rng, size), size, size * size * (45, 40, 36, 33, 30)[level - 1] // 100)
 
     @staticmethod
-    def step(one: Cell, other: Cell) -> bool:
+    def step(cell: Cell, other: Cell) -> bool:
         """Cells that share a side, never diagonal ones."""
-        return abs(one[0] - other[0]) + abs(one[1] - other[1]) == 1
+        return abs(cell[0] - other[0]) + abs(cell[1] - other[1]) == 1
 
 
 KNIGHT = ((1, 2), (2, 1), (-1, 2), (-2, 1), (1, -2), (2, -1), (-1, -2), (-2, -1))
@@ -280,16 +280,16 @@ class KnightsTour(Trail):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Draws tours by Warnsdorff's rule until one is complete; its first and last number are always shown."""
-        size, given = (5, 5, 6, 6, 8)[level - 1], (12, 7, 14, 9, 20)[level - 1]
+        size, givens = (5, 5, 6, 6, 8)[level - 1], (12, 7, 14, 9, 20)[level - 1]
         path: list[Cell] = []
         while not path:
             path = tour(rng, size)
-        return self.numbered(rng, path, size, given)
+        return self.numbered(rng, path, size, givens)
 
     @staticmethod
-    def step(one: Cell, other: Cell) -> bool:
+    def step(cell: Cell, other: Cell) -> bool:
         """Two cells along one axis and one along the other."""
-        return {abs(one[0] - other[0]), abs(one[1] - other[1])} == {1, 2}
+        return {abs(cell[0] - other[0]), abs(cell[1] - other[1])} == {1, 2}
 
 
 class Bridges(CheckedAnswerTask):
@@ -309,9 +309,9 @@ class Bridges(CheckedAnswerTask):
         order = sorted(islands)
         names = dict(zip(order, "ABCDEFGHIJKLMNOP", strict=False))
         need = dict.fromkeys(order, 0)
-        for (one, other), count in spans.items():
-            need[one] += count
-            need[other] += count
+        for (start, end), count in spans.items():
+            need[start] += count
+            need[end] += count
         picture = "\n".join(" ".join(names.get((r, c), ".") for c in range(size)) for r in range(size))
         facts = ", ".join(f"{names[cell]} {need[cell]}" for cell in order)
         text = "The letters on this map are islands. Bridges run straight, across or down, between two islands with no "
@@ -319,7 +319,7 @@ class Bridges(CheckedAnswerTask):
         text += f"Every island can be reached from every other. The bridges that end at each island: {facts}.\n"
         text += "Answer with a part for each pair of islands with bridges between them: their letters and the number "
         text += "of bridges, such as AB1, BD2, ..."
-        solution = [names[one] + names[other] + str(count) for (one, other), count in sorted(spans.items())]
+        solution = [names[start] + names[end] + str(count) for (start, end), count in sorted(spans.items())]
         return Question(text, tuple((cell, names[cell], need[cell]) for cell in order), answer_text=listed(solution))
 
     def explain(self, state: Question) -> str:
@@ -357,15 +357,15 @@ class Bridges(CheckedAnswerTask):
         for part in items(_COUNTED_PAIR.sub(r"\1\2\3", answer)):
             if len(part) != 3 or part[0] not in index or part[1] not in index or part[2] not in "12":
                 raise ValueError("a part is two islands and 1 or 2, such as AB1")
-            one, other = sorted((index[part[0]], index[part[1]]))
-            if one == other or (one, other) in tied or (one[0] != other[0] and one[1] != other[1]):
+            start, end = sorted((index[part[0]], index[part[1]]))
+            if start == end or (start, end) in tied or (start[0] != end[0] and start[1] != end[1]):
                 return f"{part.upper()} is no bridge, or stands twice"
-            tied.add((one, other))
-            for cell in between(one, other):
+            tied.add((start, end))
+            for cell in between(start, end):
                 if cell in left or cell in covered:
                     return f"{part.upper()} crosses an island or a bridge"
                 covered[cell] = 1
-            for cell in (one, other):
+            for cell in (start, end):
                 left[cell] -= int(part[2])
         for cell, name, need in question.answer:
             if left[cell]:
@@ -373,9 +373,9 @@ class Bridges(CheckedAnswerTask):
         return None if joined(set(left), tied) else "not every island can be reached"
 
 
-def between(one: Cell, other: Cell) -> list[Cell]:
+def between(start: Cell, end: Cell) -> list[Cell]:
     """The cells from one to another in the same row or column, without the two."""
-    (a, b), (c, d) = one, other
+    (a, b), (c, d) = start, end
     return [(a, k) for k in range(b + 1, d)] if a == c else [(k, b) for k in range(a + 1, c)]
 
 

@@ -313,12 +313,12 @@ class QueensCompletion(CheckedAnswerTask):
         """Backtracks to one full board, shows one queen of it, and forbids squares of no queen."""
         size = self.SIZES[level - 1]
         queens = self.put_queens([rng.sample(range(size), size) for _ in range(size)])
-        given = rng.randrange(size)
+        column = rng.randrange(size)
         share = 0.2 + 0.07 * level
         rows = []
         for row, queen in enumerate(queens):
             cells = ["x" if rng.random() < share else "." for _ in range(size)]
-            cells[queen] = "Q" if row == given else "."
+            cells[queen] = "Q" if row == column else "."
             rows.append("".join(cells))
         text = f"Place queens on this board of {size} x {size} squares, one in each row and each column, none on a "
         text += (

@@ -38,9 +38,9 @@ def steps_to(target: int, parts: list[tuple[Fraction, str]]) -> tuple[str, list[
         results += [(x / y, f"({a}/{b})")] if y else []
         results += [(y / x, f"({b}/{a})")] if x else []
         for value, text in results:
-            if found := steps_to(target, [*rest, (value, text)]):
+            if steps := steps_to(target, [*rest, (value, text)]):
                 step = f"{text[1:-1]} = {value}"
-                return found[0], [step, *found[1]] if text[1:-1] != str(value) else found[1]
+                return steps[0], [step, *steps[1]] if text[1:-1] != str(value) else steps[1]
     return None
 
 
@@ -59,8 +59,8 @@ def ways_to(target: int, numbers: Sequence[Fraction]) -> tuple[int, int]:
         x, y = numbers[i], numbers[j]
         results = [x + y, x * y, x - y, y - x, *([x / y] if y else []), *([y / x] if x else [])]
         for value in results:
-            more, found = ways_to(target, [*rest, value])
-            every, right = every + more, right + found
+            more, ways = ways_to(target, [*rest, value])
+            every, right = every + more, right + ways
     return every, right
 
 
@@ -79,8 +79,8 @@ class TwentyFour(CheckedAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """One of the level's committed hands in random order; the content is the sorted hand."""
-        known = hands(level)
-        numbers = list(known[int(rng.random() * len(known))])
+        all_hands = hands(level)
+        numbers = list(all_hands[int(rng.random() * len(all_hands))])
         content = listed(numbers)
         rng.shuffle(numbers)
         return Question(f"Numbers: {' '.join(map(str, numbers))}.", tuple(numbers), content=content)
@@ -109,10 +109,10 @@ class TwentyFour(CheckedAnswerTask):
     @staticmethod
     def found(state: Question) -> tuple[str, list[str]]:
         """An expression that makes 24, and the steps to it."""
-        found = steps_to(TARGET, [(Fraction(number), str(number)) for number in state.answer])
-        if found is None:
+        steps = steps_to(TARGET, [(Fraction(number), str(number)) for number in state.answer])
+        if steps is None:
             raise ValueError(f"{state.answer} cannot make {TARGET}")
-        return found
+        return steps
 
     def sample_action(self, state: Question, rng: random.Random) -> str:
         """Random operations on the four numbers in random order, bracketed from the left."""
@@ -237,15 +237,15 @@ class Cryptarithms(CheckedAnswerTask):
 @cache
 def digits_of(unused: int, count: int, total: int) -> int:
     """The digits, as bits, that are in any set of so many unused ones with that sum."""
-    found = 0
+    mask = 0
     for chosen in combinations([digit for digit in range(1, 10) if unused >> digit & 1], count):
         if sum(chosen) == total:
-            found |= sum(1 << digit for digit in chosen)
-    return found
+            mask |= sum(1 << digit for digit in chosen)
+    return mask
 
 
 def other_digits(
-    runs: Sequence[Sequence[tuple[int, int]]], digits: Mapping[tuple[int, int], int], given: Set[tuple[int, int]]
+    runs: Sequence[Sequence[tuple[int, int]]], digits: Mapping[tuple[int, int], int], givens: Set[tuple[int, int]]
 ) -> dict[tuple[int, int], int] | None:
     """Digits of a Kakuro that keep the sums and what is given, and are not these; None where there are no others.
 
@@ -265,9 +265,9 @@ def other_digits(
             count[number] -= sign
             total[number] -= sign * digit
 
-    for cell in given:
+    for cell in givens:
         put(cell, digits[cell], 1)
-    empty = {cell for cell in digits if cell not in given}
+    empty = {cell for cell in digits if cell not in givens}
     filled: dict[tuple[int, int], int] = {}
     budget = SearchBudget(160)
 
@@ -315,10 +315,10 @@ class Kakuro(CheckedAnswerTask):
             open_ -= lonely
         if len(open_) < size * size // 2:
             return self.ask(rng, level)
-        found = self.runs(open_, size)
+        runs = self.runs(open_, size)
         digits = {(r, c): square[r][c] for r, c in sorted(open_)}
-        facts = self.clues_for_uniqueness(rng, found, digits, set(rng.sample(sorted(open_), count)))
-        sums = [sum(square[r][c] for r, c in run) for run in found]
+        facts = self.clues_for_uniqueness(rng, runs, digits, set(rng.sample(sorted(open_), count)))
+        sums = [sum(square[r][c] for r, c in run) for run in runs]
         cells = [[(r, c) for c in range(size)] for r in range(size)]
         rows = tuple(
             "".join(
@@ -329,13 +329,13 @@ class Kakuro(CheckedAnswerTask):
         solution = [
             "".join("#" if cell not in open_ else str(square[cell[0]][cell[1]]) for cell in row) for row in cells
         ]
-        clues = "; ".join(self.named(run, total) for run, total in zip(found, sums, strict=True))
+        clues = "; ".join(self.named(run, total) for run, total in zip(runs, sums, strict=True))
         text = "Put a digit from 1 to 9 into each empty cell (.); # is a block. Cells in a row or column without a "
         text += "block "
         text += "between them, two or more, are a run; a run holds no digit twice.\n" + "\n".join(rows)
         text += f"\nSums of the runs: {clues}.\n"
         text += f"There is one solution. Answer with the {size} rows, # for blocks, one row per line."
-        return Question(text, (rows, tuple(zip(map(tuple, found), sums, strict=True))), answer_text="\n".join(solution))
+        return Question(text, (rows, tuple(zip(map(tuple, runs), sums, strict=True))), answer_text="\n".join(solution))
 
     def explain(self, state: Question) -> str:
         """Each run with its digits."""
@@ -346,24 +346,24 @@ class Kakuro(CheckedAnswerTask):
         rng: random.Random,
         runs: Sequence[Sequence[tuple[int, int]]],
         digits: Mapping[tuple[int, int], int],
-        given: set[tuple[int, int]],
+        givens: set[tuple[int, int]],
     ) -> set[tuple[int, int]]:
         """The cells that must be given, those that are among them, so that one solution is left."""
         while True:
             try:
-                other = other_digits(runs, digits, given)
+                other = other_digits(runs, digits, givens)
             except TooLong:
-                hidden = sorted(digits.keys() - given)
-                given = given | set(rng.sample(hidden, min(3, len(hidden))))
+                hidden = sorted(digits.keys() - givens)
+                givens = givens | set(rng.sample(hidden, min(3, len(hidden))))
                 continue
             if other is None:
-                return given
-            given = given | {rng.choice(sorted(cell for cell, digit in other.items() if digit != digits[cell]))}
+                return givens
+            givens = givens | {rng.choice(sorted(cell for cell, digit in other.items() if digit != digits[cell]))}
 
     @staticmethod
     def runs(open_: set[tuple[int, int]], size: int) -> list[list[tuple[int, int]]]:
         """The groups of two or more neighbours in rows, then in columns."""
-        found: list[list[tuple[int, int]]] = []
+        runs: list[list[tuple[int, int]]] = []
         for flip in (False, True):
             for a in range(size):
                 run: list[tuple[int, int]] = []
@@ -373,9 +373,9 @@ class Kakuro(CheckedAnswerTask):
                         run.append(cell)
                         continue
                     if len(run) > 1:
-                        found.append(run)
+                        runs.append(run)
                     run = []
-        return found
+        return runs
 
     @staticmethod
     def named(run: Sequence[tuple[int, int]], total: int) -> str:
@@ -390,8 +390,8 @@ class Kakuro(CheckedAnswerTask):
         lines = board(answer.replace("\\#", "#"), len(rows), len(rows), "123456789#")
         for number, (line, row) in enumerate(zip(lines, rows, strict=True), 1):
             if any(
-                (known != "." and symbol != known) or (known == "." and symbol == "#")
-                for symbol, known in zip(line, row, strict=True)
+                (clue != "." and symbol != clue) or (clue == "." and symbol == "#")
+                for symbol, clue in zip(line, row, strict=True)
             ):
                 return f"row {number} does not fit what is given"
         for run, total in clues:
@@ -415,13 +415,13 @@ class Survo(CheckedAnswerTask):
         count = height * width
         numbers = rng.sample(range(1, 9 * level + count), count)
         table = [numbers[r * width : (r + 1) * width] for r in range(height)]
-        given = set(rng.sample(numbers, (1, 2, 3, 3, 4)[level - 1]))
+        givens = set(rng.sample(numbers, (1, 2, 3, 3, 4)[level - 1]))
         across, down = tuple(map(sum, table)), tuple(map(sum, zip(*table, strict=True)))
-        rows = tuple(tuple(n if n in given else 0 for n in row) for row in table)
+        rows = tuple(tuple(n if n in givens else 0 for n in row) for row in table)
         picture = "\n".join(
             " ".join(str(n or ".") for n in row) + f" | {total}" for row, total in zip(rows, across, strict=True)
         )
-        text = f"Put the numbers {listed(sorted(set(numbers) - given))}, each once, for the dots of this table, so "
+        text = f"Put the numbers {listed(sorted(set(numbers) - givens))}, each once, for the dots of this table, so "
         text += "that the sums of the rows (right) and of the columns (below) are as "
         text += f"given:\n{picture}\n{'-' * 2 * width}\n{' '.join(map(str, down))}\nAnswer with the whole table, "
         text += f"{height} rows, one per line."
@@ -435,12 +435,12 @@ class Survo(CheckedAnswerTask):
     def check(self, question: Question, answer: str) -> str | None:
         """The table must hold exactly these numbers, the given ones in their cells, and meet all sums."""
         rows, numbers, across, down = question.answer
-        found = whole_numbers(answer.replace("\\\\", " ").replace(";", " "), len(numbers))
-        if tuple(sorted(found)) != numbers:
+        entries = whole_numbers(answer.replace("\\\\", " ").replace(";", " "), len(numbers))
+        if tuple(sorted(entries)) != numbers:
             return "the numbers are not those of the table, each once"
-        if any(known not in (0, n) for known, n in zip((n for row in rows for n in row), found, strict=True)):
+        if any(clue not in (0, n) for clue, n in zip((n for row in rows for n in row), entries, strict=True)):
             return "a number that is given was changed"
-        table = [found[k * len(down) : (k + 1) * len(down)] for k in range(len(across))]
+        table = [entries[k * len(down) : (k + 1) * len(down)] for k in range(len(across))]
         for kind, lines, sums in (("row", table, across), ("column", zip(*table, strict=True), down)):
             for number, (line, total) in enumerate(zip(lines, sums, strict=True), 1):
                 if sum(line) != total:

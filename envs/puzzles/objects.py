@@ -22,7 +22,7 @@ Scene = tuple[str, ...]
 def shapes_of(scene: Scene) -> list[tuple[str, Shape]]:
     """The connected groups of equal symbols other than 0, by their sides: symbol and cells."""
     left = {(r, c): symbol for r, row in enumerate(scene) for c, symbol in enumerate(row) if symbol != "0"}
-    found = []
+    shapes = []
     while left:
         start, symbol = left.popitem()
         cells, stack = {start}, [start]
@@ -32,8 +32,8 @@ def shapes_of(scene: Scene) -> list[tuple[str, Shape]]:
                     del left[near]
                     cells.add(near)
                     stack.append(near)
-        found.append((symbol, frozenset(cells)))
-    return sorted(found, key=lambda shape: min(shape[1]))
+        shapes.append((symbol, frozenset(cells)))
+    return sorted(shapes, key=lambda shape: min(shape[1]))
 
 
 def painted(size: int, shapes: Iterable[tuple[str, Iterable[Cell]]]) -> Scene:
@@ -128,13 +128,13 @@ def changed(rule: Rule, shapes: list[tuple[str, Shape]], size: int) -> Scene | N
     """The scene after a rule; None where two shapes tie for being chosen."""
     which, change, becomes = rule
     measure = [CHOICES[which](cells) for _, cells in shapes]
-    most = max(measure)
-    if which != "all" and measure.count(most) > 1:
+    largest = max(measure)
+    if which != "all" and measure.count(largest) > 1:
         return None
     alter = CHANGES.get(change, whole)
     kept, new = [], []
     for (symbol, cells), value in zip(shapes, measure, strict=True):
-        if value != most:
+        if value != largest:
             kept.append((symbol, cells))
         else:
             new.append((symbol if becomes in ("same", "alone") else becomes, alter(cells)))
@@ -167,13 +167,13 @@ def working(rule: Rule, scenes: list[tuple[list[tuple[str, Shape]], Scene]]) -> 
     measure, alter = CHOICES[which], CHANGES.get(change, whole)
     lines = [in_words(rule), "Cells are (row,column)."]
     for number, (shapes, result) in enumerate(scenes, 1):
-        most = max(measure(cells) for _, cells in shapes)
+        largest = max(measure(cells) for _, cells in shapes)
         facts = []
         for symbol, cells in shapes:
             fact = f"{symbol} at {_cells(cells)}"
             facts.append(f"{fact}, {MEASURED[which](cells)}" if which != "all" else fact)
         lines.append(f"Input {number}: {'; '.join(facts)}.")
-        taken = [(symbol, cells) for symbol, cells in shapes if measure(cells) == most]
+        taken = [(symbol, cells) for symbol, cells in shapes if measure(cells) == largest]
         for symbol, cells in taken:
             now = [(r, c) for r, c in alter(cells) if 0 <= r < len(result) and 0 <= c < len(result)]
             new = symbol if becomes in ("same", "alone") else becomes
@@ -201,9 +201,9 @@ class ObjectTransformation(Board):
 
         Operations are the cells of a grid, for each choice of the rule: of a shape, a change and a symbol.
         """
-        size, known = (7, 7, 8, 8, 9)[level - 1], object_rules(level)
+        size, candidates = (7, 7, 8, 8, 9)[level - 1], object_rules(level)
         while True:
-            rule = rng.choice(known)
+            rule = rng.choice(candidates)
             scenes: list[tuple[list[tuple[str, Shape]], Scene, Scene]] = []
             for _ in range(40):
                 scene = self.scene(rng, size, 3 + level // 4)
@@ -216,7 +216,7 @@ class ObjectTransformation(Board):
             else:
                 continue
             *examples, (last, _, gold) = scenes
-            fitting = [r for r in known if all(changed(r, shapes, size) == y for shapes, _, y in examples)]
+            fitting = [r for r in candidates if all(changed(r, shapes, size) == y for shapes, _, y in examples)]
             if all(changed(r, last, size) == gold for r in fitting):
                 break
         shown = [

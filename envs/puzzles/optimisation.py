@@ -51,8 +51,8 @@ class SubsetSum(CheckedAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """The target is the sum of a drawn choice of three or more, so that a choice exists."""
-        count, most = (7, 9, 12, 15, 18)[level - 1], (99, 300, 999, 2_000, 5_000)[level - 1]
-        numbers = rng.sample(range(10, most), count)
+        count, largest = (7, 9, 12, 15, 18)[level - 1], (99, 300, 999, 2_000, 5_000)[level - 1]
+        numbers = rng.sample(range(10, largest), count)
         chosen = rng.sample(numbers, rng.randint(3, count // 2 + 1))
         text = (
             f"Choose some of these numbers, each at most once, so that their sum is {sum(chosen)}: {listed(numbers)}."
@@ -105,16 +105,16 @@ class CoinChange(ExactAnswerTask):
             else:
                 amount = rng.randint(*((60, 150), (110, 170), (125, 185))[level - 1])
             ways = [1] + [0] * amount
-            for coin, most in zip(coins, limits, strict=True):
+            for coin, limit in zip(coins, limits, strict=True):
                 for rest in range(coin):
                     ways[rest::coin] = accumulate(ways[rest::coin])
-                beyond = (most + 1) * coin  # the ways that take more than there are of this coin
+                beyond = (limit + 1) * coin  # the ways that take more than there are of this coin
                 ways[beyond:] = map(sub, ways[beyond:], ways)
             if ways[-1]:
                 break
             coins[0] = max(1, coins[0] - 1)
         pairs = zip(coins, limits, strict=True)
-        kinds = [f"{coin} (at most {most} of them)" if level > 3 else str(coin) for coin, most in pairs]
+        kinds = [f"{coin} (at most {limit} of them)" if level > 3 else str(coin) for coin, limit in pairs]
         text = f"There are coins of {in_a_row(kinds)} cents. In how many ways can exactly {amount} cents be paid? "
         return Question(f"{text}Only how many coins of each kind are used counts, not their order.", ways[-1])
 
@@ -244,8 +244,8 @@ class Kakurasu(CheckedAnswerTask):
         """The weighted sums of all rows and columns; any choice that meets them is right."""
         weights, across, down = question.answer
         sums = self.sums(board(answer, len(across), len(across), "01"), weights)
-        for found, right, kind in zip(sums, (across, down), ("row", "column"), strict=True):
-            for number, (one, other) in enumerate(zip(found, right, strict=True), 1):
-                if one != other:
-                    return f"the sum of {kind} {number} is {one}, not {other}"
+        for totals, right, kind in zip(sums, (across, down), ("row", "column"), strict=True):
+            for number, (total, clue) in enumerate(zip(totals, right, strict=True), 1):
+                if total != clue:
+                    return f"the sum of {kind} {number} is {total}, not {clue}"
         return None

@@ -99,14 +99,14 @@ class RectanglePacking(CheckedAnswerTask):
         """No piece outside and none overlapping: their areas then fill the rectangle."""
         height, width, sizes = question.answer
         numbers = whole_numbers(answer, 2 * len(sizes))
-        seen: set[tuple[int, int]] = set()
+        covered: set[tuple[int, int]] = set()
         for number, ((h, w), r, c) in enumerate(zip(sizes, numbers[::2], numbers[1::2], strict=True), 1):
             if not (1 <= r <= height - h + 1 and 1 <= c <= width - w + 1):
                 return f"piece {number} does not lie within the rectangle"
             cells = {(y, x) for y in range(r, r + h) for x in range(c, c + w)}
-            if cells & seen:
+            if cells & covered:
                 return f"piece {number} overlaps another"
-            seen |= cells
+            covered |= cells
         return None
 
 
@@ -118,22 +118,24 @@ class SetCover(CheckedAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Draws sets until three to five of them are needed, which trying all choices proves."""
-        count, most = (6, 7, 8, 10, 11)[level - 1], (8, 10, 12, 14, 16)[level - 1]
-        every = (1 << most) - 1
+        count, largest = (6, 7, 8, 10, 11)[level - 1], (8, 10, 12, 14, 16)[level - 1]
+        every = (1 << largest) - 1
         while True:
-            sets = [rng.getrandbits(most) & (rng.getrandbits(most) | rng.getrandbits(most)) for _ in range(count)]
+            sets = [
+                rng.getrandbits(largest) & (rng.getrandbits(largest) | rng.getrandbits(largest)) for _ in range(count)
+            ]
             best = self.fewest(sets, every)
             if best >= 3 and all(sets):
                 break
         names = "PQRSTUVWXYZ"[:count]
         lines = [
-            f"{name}: {listed(k + 1 for k in range(most) if mask >> k & 1)}"
+            f"{name}: {listed(k + 1 for k in range(largest) if mask >> k & 1)}"
             for name, mask in zip(names, sets, strict=True)
         ]
         chosen = next(some for some in combinations(range(count), best) if self.union(sets, some) == every)
         text = (
             "\n".join(lines)
-            + f"\nChoose as few of these sets as possible so that each of 1 to {most} is in one or more "
+            + f"\nChoose as few of these sets as possible so that each of 1 to {largest} is in one or more "
         )
         text += "of them. Answer with the letters of the sets chosen, separated by commas."
         return Question(text, (tuple(sets), every, best), answer_text=listed(names[k] for k in chosen))
@@ -163,10 +165,10 @@ class SetCover(CheckedAnswerTask):
         """The chosen sets must cover everything and be as few as the optimum."""
         sets, every, best = question.answer
         letters = items(answer)
-        known = "pqrstuvwxyz"[: len(sets)]
-        if not all(len(letter) == 1 and letter in known for letter in letters) or len(set(letters)) < len(letters):
+        labels = "pqrstuvwxyz"[: len(sets)]
+        if not all(len(letter) == 1 and letter in labels for letter in letters) or len(set(letters)) < len(letters):
             raise ValueError("the answer is not letters of the sets, each at most once")
-        if self.union(sets, tuple(known.index(letter) for letter in letters)) != every:
+        if self.union(sets, tuple(labels.index(letter) for letter in letters)) != every:
             return "a number is in none of the sets chosen"
         return None if len(letters) == best else f"fewer sets are enough: {best}"
 
@@ -271,8 +273,8 @@ class AssignmentProblem(CheckedAnswerTask):
         jobs = whole_numbers(answer, len(costs))
         if sorted(jobs) != list(range(1, len(costs) + 1)):
             return "not every job is given once"
-        found = sum(row[job - 1] for row, job in zip(costs, jobs, strict=True))
-        return None if found == total else f"the cost is {found}, and there is a cheaper way"
+        cost = sum(row[job - 1] for row, job in zip(costs, jobs, strict=True))
+        return None if cost == total else f"the cost is {cost}, and there is a cheaper way"
 
 
 def makespan(jobs: list[tuple[int, int]]) -> int:
@@ -392,8 +394,8 @@ class StableMatching(CheckedAnswerTask):
                 free += [] if other is None else [other]
             else:
                 free.append(doctor)
-        found = {doctor: hospital for hospital, doctor in holds.items()}
-        return [found[doctor] for doctor in range(len(likes))]
+        matching = {doctor: hospital for hospital, doctor in holds.items()}
+        return [matching[doctor] for doctor in range(len(likes))]
 
     def check(self, question: Question, answer: str) -> str | None:
         """Searches for a blocking pair; every stable matching is right."""

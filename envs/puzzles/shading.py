@@ -87,12 +87,12 @@ class Nonograms(CheckedAnswerTask):
 @cache
 def balanced_rows(size: int) -> tuple[int, ...]:
     """Every row of so many bits with half of them set and no three equal neighbours."""
-    found = []
+    balanced = []
     for row in range(1 << size):
         other = ~row & (1 << size) - 1
         if row.bit_count() * 2 == size and not (row & row << 1 & row << 2 or other & other << 1 & other << 2):
-            found.append(row)
-    return tuple(found)
+            balanced.append(row)
+    return tuple(balanced)
 
 
 def balanced(rng: random.Random, size: int, rows: list[int]) -> list[int]:
@@ -115,15 +115,15 @@ def balanced(rng: random.Random, size: int, rows: list[int]) -> list[int]:
     return []
 
 
-def other_filling(given: Sequence[str], rows: Sequence[str]) -> list[str] | None:
+def other_filling(givens: Sequence[str], rows: Sequence[str]) -> list[str] | None:
     """The rows of a Takuzu that fit what is given and are not these; None where there are no others.
 
     Raises:
         TooLong: it is not known after a thousand partial fillings.
     """
-    size = len(given)
-    known = [(int(row.replace(".", "0"), 2), int(row.replace("0", "1").replace(".", "0"), 2)) for row in given]
-    fitting = [[row for row in balanced_rows(size) if row & shown == ones] for ones, shown in known]
+    size = len(givens)
+    masks = [(int(row.replace(".", "0"), 2), int(row.replace("0", "1").replace(".", "0"), 2)) for row in givens]
+    fitting = [[row for row in balanced_rows(size) if row & shown == ones] for ones, shown in masks]
     first, full = [int(row, 2) for row in rows], (1 << size) - 1
     budget = SearchBudget(1000)
 
@@ -147,8 +147,8 @@ def other_filling(given: Sequence[str], rows: Sequence[str]) -> list[str] | None
                     return done
         return None
 
-    found = fill([], [0] * size)
-    return None if found is None else [f"{row:0{size}b}" for row in found]
+    filled = fill([], [0] * size)
+    return None if filled is None else [f"{row:0{size}b}" for row in filled]
 
 
 class Takuzu(CheckedAnswerTask):
@@ -166,26 +166,26 @@ class Takuzu(CheckedAnswerTask):
         while not masks:
             masks = balanced(rng, size, [])
         rows = [f"{row:0{size}b}" for row in masks]
-        given = ["".join(s if rng.random() < share else "." for s in row) for row in rows]
-        while cells := self.clues_for_uniqueness(given, rows):
+        givens = ["".join(s if rng.random() < share else "." for s in row) for row in rows]
+        while cells := self.clues_for_uniqueness(givens, rows):
             for r, c in rng.sample(cells, 1 + len(cells) // 8):
-                given[r] = f"{given[r][:c]}{rows[r][c]}{given[r][c + 1 :]}"
+                givens[r] = f"{givens[r][:c]}{rows[r][c]}{givens[r][c + 1 :]}"
         text = "Fill the empty cells (.) with 0 and 1 so that each row and each column holds as many 0 as 1, and three "
-        text += "equal symbols never stand next to each other in a row or column:\n" + "\n".join(given)
+        text += "equal symbols never stand next to each other in a row or column:\n" + "\n".join(givens)
         text += f"\nThere is one solution. Answer with the {size} rows, one per line."
-        return Question(text, tuple(given), answer_text="\n".join(rows))
+        return Question(text, tuple(givens), answer_text="\n".join(rows))
 
     def explain(self, state: Question) -> str:
         """What the rules force, line after line."""
         return grid_workings.takuzu(state)
 
     @staticmethod
-    def clues_for_uniqueness(given: Sequence[str], rows: Sequence[str]) -> list[Cell]:
+    def clues_for_uniqueness(givens: Sequence[str], rows: Sequence[str]) -> list[Cell]:
         """Empty cells that tell these rows from another solution: none if there is none, all if that is not known."""
         try:
-            other: Sequence[str] | None = other_filling(given, rows)
+            other: Sequence[str] | None = other_filling(givens, rows)
         except TooLong:
-            other = given
+            other = givens
         if other is None:
             return []
         size = len(rows)
@@ -193,11 +193,11 @@ class Takuzu(CheckedAnswerTask):
 
     def check(self, question: Question, answer: str) -> str | None:
         """Given cells unchanged, each row and column in balance, and no three equal neighbours."""
-        given = question.answer
-        size = len(given)
+        givens = question.answer
+        size = len(givens)
         rows = board(answer, size, size, "01")
-        for r, (row, known) in enumerate(zip(rows, given, strict=True), 1):
-            if any(k not in (".", symbol) for symbol, k in zip(row, known, strict=True)):
+        for r, (row, clue) in enumerate(zip(rows, givens, strict=True), 1):
+            if any(k not in (".", symbol) for symbol, k in zip(row, clue, strict=True)):
                 return f"row {r} changes what is given"
         columns = ["".join(column) for column in zip(*rows, strict=True)]
         for kind, lines in (("row", rows), ("column", columns)):
@@ -328,13 +328,13 @@ class Tents(CheckedAnswerTask):
 @cache
 def ruled_out(size: int) -> tuple[int, ...]:
     """By cell, as a bit of rows of ``size`` + 1, the cells where a star there leaves room for none."""
-    found = []
+    marks = []
     width = size + 1
     for row, column in itertools.product(range(size), range(width)):
         near = {(y, x) for y in (row - 1, row + 1) for x in (column - 1, column + 1)}
         near |= {(row, x) for x in range(size)} | {(y, column) for y in range(size)}
-        found.append(sum(1 << y * width + x for y, x in near if 0 <= y < size and 0 <= x < size))
-    return tuple(found)
+        marks.append(sum(1 << y * width + x for y, x in near if 0 <= y < size and 0 <= x < size))
+    return tuple(marks)
 
 
 def other_stars(region: Mapping[Cell, int], stars: Sequence[int]) -> list[int] | None:

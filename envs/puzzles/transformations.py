@@ -209,17 +209,17 @@ class GridTransformation(Board):
     def ask(self, rng: random.Random, level: int) -> Question:
         """Three examples and a test; draws again until all rules of the level that fit give one output."""
         size = 5 if level == 5 else 4
-        known = rules(level)
+        candidates = rules(level)
         while True:
-            number = rng.randrange(len(known))
-            rule = known[number]
+            number = rng.randrange(len(candidates))
+            rule = candidates[number]
             symbols = rng.randbytes(4 * size * size).translate(_SYMBOL_OF).decode()
             rows = [symbols[start : start + size] for start in range(0, 4 * size * size, size)]
             grids = [tuple(rows[start : start + size]) for start in range(0, 4 * size, size)]
             results = [applied(rule, grid) for grid in grids]
             if any(map(eq, grids, results)):
                 continue
-            others = [known[other] for other in fitting(level, grids[0], results[0]) if other != number]
+            others = [candidates[other] for other in fitting(level, grids[0], results[0]) if other != number]
             others = [rule for rule in others if all(applied(rule, grids[k]) == results[k] for k in (1, 2))]
             if all(applied(rule, grids[3]) == results[3] for rule in others):
                 break

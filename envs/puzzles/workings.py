@@ -60,8 +60,8 @@ def knapsack(text: str) -> str:
 
 def interval_scheduling(text: str) -> str:
     """For each job in the order of the ends, the most that can be earned until then, with it and without it."""
-    found = re.findall(r"job (\d+): from hour (\d+) to hour (\d+), pays (\d+)", text)
-    jobs = sorted((int(b), int(n), int(a), int(pay)) for n, a, b, pay in found)
+    jobs_read = re.findall(r"job (\d+): from hour (\d+) to hour (\d+), pays (\d+)", text)
+    jobs = sorted((int(b), int(n), int(a), int(pay)) for n, a, b, pay in jobs_read)
     lines, best = list[str](), 0
     done: list[tuple[int, int]] = [(0, 0)]  # an hour, and the most that can be earned until then
     for end, number, start, pay in jobs:
@@ -79,7 +79,7 @@ def coin_change(text: str) -> str:
     """For each number of the largest coins, in how many ways the others pay the rest."""
     listing, amount = re.findall(r"coins of (.*) cents\. In how many ways can exactly (\d+) cents", text)[0]
     coins = [
-        (int(coin), int(most or 10**6)) for coin, most in re.findall(r"(\d+)(?: \(at most (\d+) of them\))?", listing)
+        (int(coin), int(limit or 10**6)) for coin, limit in re.findall(r"(\d+)(?: \(at most (\d+) of them\))?", listing)
     ]
     coins.sort()
 
@@ -88,12 +88,12 @@ def coin_change(text: str) -> str:
         """The ways in which the smallest ``count`` kinds pay a total."""
         if not count:
             return int(total == 0)
-        coin, most = coins[count - 1]
-        return sum(ways(count - 1, total - n * coin) for n in range(min(most, total // coin) + 1))
+        coin, limit = coins[count - 1]
+        return sum(ways(count - 1, total - n * coin) for n in range(min(limit, total // coin) + 1))
 
     lines, counts = list[str](), list[int]()
-    (second, most_second), (largest, most) = coins[-2:]
-    for n in range(min(most, int(amount) // largest) + 1):
+    (second, most_second), (largest, limit) = coins[-2:]
+    for n in range(min(limit, int(amount) // largest) + 1):
         rest = int(amount) - n * largest
         parts = [ways(len(coins) - 2, rest - k * second) for k in range(min(most_second, rest // second) + 1)]
         counts.append(sum(parts))
@@ -219,9 +219,9 @@ def flow_shop(text: str) -> str:
 
 def critical_path(text: str) -> str:
     """The earliest end of each task, then the latest one, and the slack between them."""
-    found = re.findall(r"^(\w) takes (\d+) days?(?:, after ([\w, ]+))?$", text, re.M)
-    days = {name: int(count) for name, count, _ in found}
-    before = {name: need.split(", ") if need else [] for name, _, need in found}
+    jobs_read = re.findall(r"^(\w) takes (\d+) days?(?:, after ([\w, ]+))?$", text, re.M)
+    days = {name: int(count) for name, count, _ in jobs_read}
+    before = {name: need.split(", ") if need else [] for name, _, need in jobs_read}
     ends: dict[str, int] = {}
     lines = []
     while len(ends) < len(days):
@@ -274,7 +274,7 @@ def hanoi(text: str) -> str:
 def maze_path(rows: Sequence[str], way: str) -> str:
     """Each straight part of the way, and the character where it ends."""
     row = column = 1
-    parts = [found[0] for found in re.finditer(r"(.)\1*", way)]
+    parts = [match[0] for match in re.finditer(r"(.)\1*", way)]
     names = {"U": "up", "D": "down", "L": "left", "R": "right"}
     lines = []
     for part in parts:
@@ -337,14 +337,16 @@ def cube_net(text: str, gold: Sequence[str]) -> str:
     rolls = re.findall(r"to the right|to the left|towards you|away from you", text.rpartition("It is rolled")[2])
     rolls = rolls if "It is rolled" in text else []
     up, front, right = gold[:3]
-    seen = [(up, front, right)]
+    positions = [(up, front, right)]
     for roll in reversed(rolls):  # back to the start, which tells the face on the right
         up, front, right = {
             "to the right": (right, front, opposite[up]), "to the left": (opposite[right], front, up),
             "towards you": (front, opposite[up], right), "away from you": (opposite[front], up, right),
         }[roll]  # fmt: skip
-        seen.append((up, front, right))
-    for when, (up, front, right) in zip(["At first", *(f"Rolled {roll}" for roll in rolls)], seen[::-1], strict=True):
+        positions.append((up, front, right))
+    for when, (up, front, right) in zip(
+        ["At first", *(f"Rolled {roll}" for roll in rolls)], positions[::-1], strict=True
+    ):
         lines.append(f"{when}: {up} on top, {front} in front, {right} on the right.")
     return "\n".join(lines)
 
@@ -380,8 +382,8 @@ def word_search(state: Question) -> str:
     way = {"N": (-1, 0), "NE": (-1, 1), "E": (0, 1), "SE": (1, 1), "S": (1, 0), "SW": (1, -1), "W": (0, -1),
            "NW": (-1, -1)}  # fmt: skip
     lines = []
-    for word, found in zip(words, state.answer_text.split(", "), strict=True):
-        r, c, name = found.split()
+    for word, position in zip(words, state.answer_text.split(", "), strict=True):
+        r, c, name = position.split()
         dy, dx = way[name]
         cells = " ".join(f"{letter} ({int(r) + k * dy},{int(c) + k * dx})" for k, letter in enumerate(word))
         lines.append(f"{word}: {cells}, towards {name}")
@@ -478,7 +480,7 @@ def function_found(text: str) -> str:
         kind = re.findall(rf"^- ({re.escape(begin)}.*?), with", text, re.M)
         for numbers in product(*ranges) if kind else ():
             if all(term(x, numbers)[1] == y for x, y in shown):
-                given = listed(f"{name} = {number}" for name, number in zip(names, numbers, strict=True))
+                values = listed(f"{name} = {number}" for name, number in zip(names, numbers, strict=True))
                 lines = [f"f({x}) = {' = '.join(map(str, term(x, numbers)))}" for x in (*(x for x, _ in shown), asked)]
-                return "\n".join([f"{kind[0]}, with {given}:", *lines])
+                return "\n".join([f"{kind[0]}, with {values}:", *lines])
     return ""

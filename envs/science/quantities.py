@@ -147,11 +147,11 @@ class Quantities(QuestionTask):
             mixed = set(rng.sample(names, rng.randrange(1, len(names)))) if len(names) > 1 else set(names)
             first, second = law.draw(rng), law.draw(rng)
             ways = [
-                {name: (other if name in mixed else own)[name] for name in names}
-                for own, other in ((first, first), (first, second), (second, first), (second, second))
+                {name: (other if name in mixed else form)[name] for name in names}
+                for form, other in ((first, first), (first, second), (second, first), (second, second))
             ]
             posed = [law.pose(**way, **kind) for way in ways]
-            shown = [significant(one.value) for one in posed]
+            shown = [significant(quantity.value) for quantity in posed]
             if len(set(shown)) == len(LETTERS):
                 break
         unit = posed[0].unit
@@ -167,17 +167,17 @@ class Quantities(QuestionTask):
         """A number within 1 % of the value, in the unit, a multiple of it or without one; or the right letter."""
         if self.answers == "choice":
             return grade("choice", reply, question.answer, letters=LETTERS)
-        found = extract(reply)
-        if found.answer is None:
-            return unparsable(found.reason)
+        extraction = extract(reply)
+        if extraction.answer is None:
+            return unparsable(extraction.reason)
         value, unit = question.answer
         try:
-            text = found.answer if found.marker in ("boxed", "tag") else first_sentence(found)
-            given = read_dressed(without_about(text), lambda text: read_quantity(text, unit))
+            text = extraction.answer if extraction.marker in ("boxed", "tag") else first_sentence(extraction)
+            quantity = read_dressed(without_about(text), lambda text: read_quantity(text, unit))
         except NotANumber as error:
-            return unparsable(str(error)[:200], found.answer)
-        near = abs(given - value) <= TOLERANCE * abs(value)
-        return correct(found.answer) if near else wrong(found.answer)
+            return unparsable(str(error)[:200], extraction.answer)
+        near = abs(quantity - value) <= TOLERANCE * abs(value)
+        return correct(extraction.answer) if near else wrong(extraction.answer)
 
     def guess(self, state: Question, rng: random.Random) -> str | None:
         """A letter, or three digits times a power of ten from -3 to 2."""
@@ -194,11 +194,11 @@ def read_quantity(text: str, unit: str) -> Fraction:
     """
     cleaned = clean(text.replace("\\circ", "°").replace("^{°}", "°").replace("^°", "°").replace("℃", "°C"))
     cleaned = _WORD.sub(_symbol, cleaned).translate(_ASCII)
-    known = {unit: Fraction(1), **dict.fromkeys(SPELLINGS[unit].split(), Fraction(1)), **MULTIPLES.get(unit, {})}
+    factors = {unit: Fraction(1), **dict.fromkeys(SPELLINGS[unit].split(), Fraction(1)), **MULTIPLES.get(unit, {})}
     compact = cleaned.replace(" ", "")
-    for name in sorted(known, key=len, reverse=True):
+    for name in sorted(factors, key=len, reverse=True):
         if compact.endswith(name) and len(compact) > len(name) and compact[-len(name) - 1] in "0123456789.}°":
-            return _bare(_without(cleaned, name)) * known[name]
+            return _bare(_without(cleaned, name)) * factors[name]
     return _bare(cleaned)
 
 

@@ -127,17 +127,17 @@ def neutralising(v: Fraction, c: Fraction, e: Fraction, kind: tuple[str, int]) -
 def yielding(
     m: Fraction, n: Fraction, share: Fraction, kind: tuple[int, str, str, int, str, str, str, int, str, str]
 ) -> Posed:
-    p, one, first, q, two, second, beside, r, product, third = kind
+    p, left, first, q, right, second, beside, r, product, third = kind
     runs = m / Fraction(first) / p, n / Fraction(second) / q
     counts = [
-        f"{number} {formula}" if number > 1 else formula for number, formula in ((p, one), (q, two), (r, product))
+        f"{number} {formula}" if number > 1 else formula for number, formula in ((p, left), (q, right), (r, product))
     ]
     text = (
-        f"In the reaction {counts[0]} + {counts[1]} -> {counts[2]}{beside}, {m} g of {one} ({first} g/mol) and {n} g "
+        f"In the reaction {counts[0]} + {counts[1]} -> {counts[2]}{beside}, {m} g of {left} ({first} g/mol) and {n} g "
     )
-    text += f"of {two} ({second} g/mol) react with a yield of {share}%. How much {product} ({third} g/mol) is made?"
+    text += f"of {right} ({second} g/mol) react with a yield of {share}%. How much {product} ({third} g/mol) is made?"
     steps = (
-        f"The reaction could run {shown(runs[0])} mol times by {one} and {shown(runs[1])} mol times by {two}; the "
+        f"The reaction could run {shown(runs[0])} mol times by {left} and {shown(runs[1])} mol times by {right}; the "
         "smaller counts.",
         f"m = {shown(min(runs))} * {r} * {third} * {shown(share / 100)}",
     )

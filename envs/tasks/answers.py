@@ -158,15 +158,15 @@ class ListAnswerTask(CheckedAnswerTask):
             answer = in_iso(answer)
         if len(gold) == 1 and _BITS.fullmatch(gold[0]):
             answer = _BASE_2.sub("", answer)
-        found = [short(part) for part in items(self.split_times(answer))]
-        if self.clock and len(found) == len(gold):
-            found = [part.lstrip("0") or "0" if len(part) == 2 and part.isdecimal() else part for part in found]
-        if len(gold) == 1 and _BITS.fullmatch(gold[0]) and all(_BITS.fullmatch(part) for part in found):
-            found = ["".join(found)]  # written in groups
-        refuse_other_kinds(found, gold, question.text)
+        parts = [short(part) for part in items(self.split_times(answer))]
+        if self.clock and len(parts) == len(gold):
+            parts = [part.lstrip("0") or "0" if len(part) == 2 and part.isdecimal() else part for part in parts]
+        if len(gold) == 1 and _BITS.fullmatch(gold[0]) and all(_BITS.fullmatch(part) for part in parts):
+            parts = ["".join(parts)]  # written in groups
+        refuse_other_kinds(parts, gold, question.text)
         if self.ordered:
-            return None if found == gold else "wrong list"
-        return None if sorted(found) == sorted(gold) else "wrong list"
+            return None if parts == gold else "wrong list"
+        return None if sorted(parts) == sorted(gold) else "wrong list"
 
     def split_times(self, answer: str) -> str:
         """An answer whose times of day are two parts, where the question asks for hour and minute."""

@@ -77,12 +77,12 @@ def find_overlaps(
     if run < SHORTEST_RUN or common < 1:
         raise ValueError(f"run must be at least {SHORTEST_RUN} and common at least 1, got {run!r} and {common!r}")
     ours, theirs = _indices(train, numbers), _indices(test, numbers)
-    known, held = list(ours), list(theirs)
-    by_run = _by_run(known, held, run, common)
-    sets, held_sets = [_shingles(words) for words in known], [_shingles(words) for words in held]
-    alike = _by_jaccard({i: found for i, found in enumerate(sets) if i not in by_run}, held_sets, jaccard)
+    ours_words, held = list(ours), list(theirs)
+    by_run = _by_run(ours_words, held, run, common)
+    sets, held_sets = [_shingles(words) for words in ours_words], [_shingles(words) for words in held]
+    alike = _by_jaccard({i: grams for i, grams in enumerate(sets) if i not in by_run}, held_sets, jaccard)
     overlaps = []
-    for i, words in enumerate(known):
+    for i, words in enumerate(ours_words):
         if i in by_run or i in alike:
             match, phrase = by_run.get(i) or (alike[i], "")
             index = _jaccard(sets[i], held_sets[match])
@@ -110,7 +110,7 @@ def _runs(words: Words, length: int) -> Iterable[Words]:
     return (words[i : i + length] for i in range(len(words) - length + 1))
 
 
-def _by_run(known: list[Words], held: list[Words], run: int, common: int) -> dict[int, tuple[int, str]]:
+def _by_run(ours: list[Words], held: list[Words], run: int, common: int) -> dict[int, tuple[int, str]]:
     """For each training text that shares a run: the test text, and the run."""
     index: dict[int, dict[Words, int]] = defaultdict(dict)
     for position, words in enumerate(held):
@@ -119,26 +119,26 @@ def _by_run(known: list[Words], held: list[Words], run: int, common: int) -> dic
             for phrase in _runs(words, length):
                 index[length].setdefault(phrase, position)
     shared: dict[Words, set[int]] = defaultdict(set)
-    for position, words in enumerate(known):
+    for position, words in enumerate(ours):
         for length, phrases in index.items():
             for phrase in _runs(words, length):
                 if phrase in phrases:
                     shared[phrase].add(position)
-    found: dict[int, tuple[int, str]] = {}
+    overlaps: dict[int, tuple[int, str]] = {}
     for phrase, indices in shared.items():
         if len(indices) <= common:
             for position in indices:
-                found.setdefault(position, (index[len(phrase)][phrase], " ".join(phrase)))
-    return found
+                overlaps.setdefault(position, (index[len(phrase)][phrase], " ".join(phrase)))
+    return overlaps
 
 
 def _shingles(words: Words) -> frozenset[Words]:
     return frozenset(_runs(words, min(SHINGLE, len(words))))
 
 
-def _jaccard(one: frozenset[Words], other: frozenset[Words]) -> float:
-    both = len(one & other)
-    return both / (len(one) + len(other) - both)
+def _jaccard(first: frozenset[Words], second: frozenset[Words]) -> float:
+    both = len(first & second)
+    return both / (len(first) + len(second) - both)
 
 
 def _by_jaccard(sets: dict[int, frozenset[Words]], held: list[frozenset[Words]], least: float) -> dict[int, int]:
@@ -157,11 +157,11 @@ def _by_jaccard(sets: dict[int, frozenset[Words]], held: list[frozenset[Words]],
     for position, shingles in enumerate(held):
         for shingle in rarest(shingles):
             index[shingle].append(position)
-    found = {}
+    overlaps = {}
     for position, shingles in sets.items():
         candidates = {other for shingle in rarest(shingles) for other in index.get(shingle, ())}
         scored = [(_jaccard(shingles, held[other]), -other) for other in candidates]
         score, other = max(scored, default=(0.0, 0))
         if score >= least - 1e-12:
-            found[position] = -other
-    return found
+            overlaps[position] = -other
+    return overlaps

@@ -108,9 +108,9 @@ def deduction(domains: Domains, constraints: Sequence[Constraint], say: Say, tri
             return [*lines, f"{tried}That contradicts {failed.reason}."]
         if all(len(values) == 1 for values in domains.values()):
             return lines
-        if found := refuted(domains, constraints, say):
-            wrong = found.pop("")
-            ((name, text),) = found.items()
+        if refutation := refuted(domains, constraints, say):
+            wrong = refutation.pop("")
+            ((name, text),) = refutation.items()
             lines.append(tried + text)
             domains[name] = frozenset(value for value in domains[name] if str(value) != wrong)
             fresh = [name]

@@ -78,9 +78,11 @@ def env_digest(env: gym.Env[Any, Any]) -> str:
 
 def differing_parts(first: str, second: str) -> tuple[str, ...]:
     """Which of rows, settings and code two digests differ in; what one of them does not know differs in nothing."""
-    one, other = digest_parts(first), digest_parts(second)
-    known = [name for name in PARTS if UNKNOWN not in (one.get(name, UNKNOWN), other.get(name, UNKNOWN))]
-    return tuple(name for name in known if one[name] != other[name])
+    first_parts, second_parts = digest_parts(first), digest_parts(second)
+    comparable = [
+        name for name in PARTS if UNKNOWN not in (first_parts.get(name, UNKNOWN), second_parts.get(name, UNKNOWN))
+    ]
+    return tuple(name for name in comparable if first_parts[name] != second_parts[name])
 
 
 def digest_parts(text: str) -> dict[str, str]:
@@ -95,24 +97,27 @@ def _settings(env: gym.Env[Any, Any]) -> dict[str, Any]:
     inner = env.unwrapped
     task = getattr(inner, "task", None)
     spec = env.spec or inner.spec
-    given = dict(spec.kwargs) if spec is not None else {}
-    found: dict[str, Any] = {"max_turns": getattr(inner, "max_turns", None)}
+    keywords = dict(spec.kwargs) if spec is not None else {}
+    settings: dict[str, Any] = {"max_turns": getattr(inner, "max_turns", None)}
     if parts := _mixed(task):
         weights = [float(weight) for weight in getattr(task, "weights", ())]
-        found |= {"parts": [[_name(part.env), part.level, _settings(part.env)] for part in parts], "weights": weights}
-        given.pop("envs", None)
-        given.pop("weights", None)
+        settings |= {
+            "parts": [[_name(part.env), part.level, _settings(part.env)] for part in parts],
+            "weights": weights,
+        }
+        keywords.pop("envs", None)
+        keywords.pop("weights", None)
     elif isinstance(task, Task):
         plain = _innermost(task)
         defaults = {name: value for name, value in _defaults(type(plain)).items() if name not in ELSEWHERE}
-        found |= {name: value for name, value in defaults.items() if name not in plain.row_settings}
-        found["kind"] = _address(type(plain))
-        given = {name: value for name, value in given.items() if name not in plain.row_settings}
+        settings |= {name: value for name, value in defaults.items() if name not in plain.row_settings}
+        settings["kind"] = _address(type(plain))
+        keywords = {name: value for name, value in keywords.items() if name not in plain.row_settings}
     elif hasattr(inner, "played_settings"):
-        given = dict(inner.played_settings())
+        keywords = dict(inner.played_settings())
     wrappers = [[each.name, each.entry_point, each.kwargs] for each in getattr(spec, "additional_wrappers", ())]
-    found |= {name: value for name, value in given.items() if name not in ELSEWHERE}
-    return found | ({"wrappers": wrappers} if wrappers else {})
+    settings |= {name: value for name, value in keywords.items() if name not in ELSEWHERE}
+    return settings | ({"wrappers": wrappers} if wrappers else {})
 
 
 def _mixed(task: Any) -> tuple[Any, ...]:
@@ -190,11 +195,11 @@ def _source(name: str) -> str:
     file = getattr(module, "__file__", None)
     if module is None and (spec := _spec(name)) is not None:  # only workers import it
         folders, file = [Path(path) for path in spec.submodule_search_locations or ()], spec.origin
-    found = [(path.relative_to(folder), path) for folder in folders for path in folder.rglob("*.py")]
-    if not found and file is not None and Path(file).is_file():
-        found = [(Path(file).relative_to(Path(file).parent), Path(file))]
-    if found:
-        ordered = sorted((name.as_posix(), path) for name, path in found)[:MAX_FILES]
+    sources = [(path.relative_to(folder), path) for folder in folders for path in folder.rglob("*.py")]
+    if not sources and file is not None and Path(file).is_file():
+        sources = [(Path(file).relative_to(Path(file).parent), Path(file))]
+    if sources:
+        ordered = sorted((name.as_posix(), path) for name, path in sources)[:MAX_FILES]
         return digest_of_texts(text for name, path in ordered for text in (name, path.read_bytes().decode("latin-1")))
     try:
         return metadata.version(name)

@@ -28,14 +28,14 @@ def picked(rng: random.Random, population: Iterable[T], count: int) -> list[T]:
 
     Sixteen bits choose each, so that one of n is up to n / 65,536 likelier than another.
     """
-    pool, found = list(population), []
+    pool, chosen = list(population), []
     left = len(pool)
     for number in _numbers("H", count).unpack(rng.randbytes(2 * count)):
         index = number * left >> 16
-        found.append(pool[index])
+        chosen.append(pool[index])
         left -= 1
         pool[index] = pool[left]
-    return found
+    return chosen
 
 
 def permuted(rng: random.Random, items: bytes, width: int = 0) -> bytes:
@@ -65,10 +65,10 @@ def distinct(rng: random.Random, size: int, count: int) -> bytes:
     half of ``size``.
     """
     remainder, excess, needed = _remainders(size, count)
-    found = dict.fromkeys(rng.randbytes(needed).translate(remainder, excess))
-    while len(found) < count:
-        found.update(dict.fromkeys(rng.randbytes(needed).translate(remainder, excess)))
-    return bytes(found)[:count]
+    values = dict.fromkeys(rng.randbytes(needed).translate(remainder, excess))
+    while len(values) < count:
+        values.update(dict.fromkeys(rng.randbytes(needed).translate(remainder, excess)))
+    return bytes(values)[:count]
 
 
 @cache

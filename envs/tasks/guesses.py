@@ -21,9 +21,9 @@ MOST = 12
 
 def number(text: str, rng: random.Random) -> str:
     """A whole number, or sometimes a decimal or a fraction, of the size of those in the text."""
-    found = [float(word) for word in NUMBER.findall(text)] or [10.0]
-    reach = 2 * abs(rng.choice(found)) + 10
-    guess = rng.uniform(-reach / 4 if min(found) < 0 else 0, reach)
+    values = [float(word) for word in NUMBER.findall(text)] or [10.0]
+    reach = 2 * abs(rng.choice(values)) + 10
+    guess = rng.uniform(-reach / 4 if min(values) < 0 else 0, reach)
     form = rng.random()
     if form < 0.8:
         return str(round(guess))

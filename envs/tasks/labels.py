@@ -74,7 +74,7 @@ def relabelled(parts: str, text: str, question: str) -> Iterator[str]:
         text: the same in its plain form.
         question: says which labels and units are its own.
     """
-    text = _LOWERED.sub(lambda found: "_" + found[0].translate(_TO_DIGITS), _VECTOR.sub(r"\1\2", text))
+    text = _LOWERED.sub(lambda match: "_" + match[0].translate(_TO_DIGITS), _VECTOR.sub(r"\1\2", text))
     if _LABELLED.search(text):
         yield without_labels(text, question)
         yield without_whole_label(text, question)
@@ -117,9 +117,9 @@ def named_first(text: str) -> str:
     """
     parts = [part.strip() for part in _PART_OR_AND.split(text) if part.strip()]
     for shape in _VALUE_AND_NAME:
-        found = [part for part in map(shape.fullmatch, parts) if part]
-        if len(found) == len(parts) > 1:
-            return ", ".join(f"{part['name']} = {part['value']}" for part in found)
+        matches = [part for part in map(shape.fullmatch, parts) if part]
+        if len(matches) == len(parts) > 1:
+            return ", ".join(f"{part['name']} = {part['value']}" for part in matches)
     return text
 
 
@@ -189,13 +189,13 @@ def without_labels(text: str, question: str) -> str:
         first = int(counted[0][2])
         if first < 2 and [int(part[2]) for part in counted] == [*range(first, first + len(counted))]:
             return ", ".join(part[3].strip() for part in counted)
-    found = [_LABEL.fullmatch(part) for part in parts]
-    labels = [label[1] for label in found if label]
-    bare = [number for number, label in enumerate(found) if not label]
+    matches = [_LABEL.fullmatch(part) for part in parts]
+    labels = [label[1] for label in matches if label]
+    bare = [number for number, label in enumerate(matches) if not label]
     one_without = len(labels) > 1 and bare in ([0], [len(parts) - 1])  # "20, A = 1, B = 0", "x = 3, y = 4, north"
     if (bare and not one_without) or not labels or len(set(labels)) != len(labels) or not _listed(labels, question):
         return text
-    return ", ".join(label[2].strip() if label else part for part, label in zip(parts, found, strict=True))
+    return ", ".join(label[2].strip() if label else part for part, label in zip(parts, matches, strict=True))
 
 
 def _may_name(word: str | None, question: str) -> bool:
@@ -227,12 +227,12 @@ def _in_asked_order(nouns: Sequence[str], question: str) -> bool:
 def without_nouns(text: str, question: str) -> str:
     """``hour: 16, minute: 5`` as ``16, 5``, where the question ends with these nouns, once each, in this order."""
     parts = _parts(text)
-    found = [part for part in map(_NOUN.fullmatch, parts) if part]
-    bare = parts[:1] if len(found) == len(parts) - 1 and not _NOUN.fullmatch(parts[0]) else []  # "Mon, hour 16, ..."
-    if len(found) < 2 or len(found) + len(bare) != len(parts):
+    matches = [part for part in map(_NOUN.fullmatch, parts) if part]
+    bare = parts[:1] if len(matches) == len(parts) - 1 and not _NOUN.fullmatch(parts[0]) else []  # "Mon, hour 16, ..."
+    if len(matches) < 2 or len(matches) + len(bare) != len(parts):
         return text
-    named = _in_asked_order([part[1] for part in found], question)
-    return ", ".join(bare + [part[2].strip() for part in found]) if named else text
+    named = _in_asked_order([part[1] for part in matches], question)
+    return ", ".join(bare + [part[2].strip() for part in matches]) if named else text
 
 
 def without_whole_label(text: str, question: str) -> str:
@@ -255,11 +255,11 @@ def without_units(text: str, question: str) -> str:
     Parts with different units stand in the order in which the question lists these behind "Answer with".
     """
     parts = _parts(text)
-    found = [part for part in map(_WITH_UNIT.fullmatch, parts) if part]
-    units = [part[2].lower() for part in found]
+    matches = [part for part in map(_WITH_UNIT.fullmatch, parts) if part]
+    units = [part[2].lower() for part in matches]
     if (
-        not found
-        or len(found) != len(parts)
+        not matches
+        or len(matches) != len(parts)
         or any(unit in NOT_UNITS or unit in SCALES or denies(unit) for unit in units)
     ):
         return text
@@ -268,7 +268,7 @@ def without_units(text: str, question: str) -> str:
         right = _are_asked(units, question)
     else:
         right = _asks_for(stems.pop(), question) if len(stems) == 1 else _in_asked_order(units, question)
-    return ", ".join(part[1] for part in found) if right else text
+    return ", ".join(part[1] for part in matches) if right else text
 
 
 def _are_asked(nouns: Sequence[str], question: str) -> bool:
@@ -280,9 +280,9 @@ def _asks_for(stem: str, question: str) -> bool:
     """Whether the question asks how many of these there are, and for the number of nothing else."""
     asked = list(_COUNT_OF.finditer(question.lower()))
     if asked:
-        nouns = [[noun.removesuffix("s") for noun in one.group(1, 2) if noun] for one in asked]
-        return all(stem in found and not {"and", "or"} & {*found} for found in nouns) and not any(
-            one[3] for one in asked
+        nouns = [[noun.removesuffix("s") for noun in match.group(1, 2) if noun] for match in asked]
+        return all(stem in stems and not {"and", "or"} & {*stems} for stems in nouns) and not any(
+            match[3] for match in asked
         )
     return re.search(rf"\banswer in (?:whole )?{re.escape(stem)}s?\b", question.lower()) is not None
 
@@ -299,5 +299,5 @@ def without_order_signs(text: str, question: str) -> str:
 def steps(text: str) -> str:
     """``A-B, B to C`` as ``AB, BC``: moves from one letter to another; else unchanged."""
     parts = [part.strip() for part in re.split(r"[,;\n]", text) if part.strip()]
-    found = [step for step in map(_STEP.fullmatch, parts) if step]
-    return ", ".join(step[1] + step[2] for step in found) if found and len(found) == len(parts) else text
+    matches = [step for step in map(_STEP.fullmatch, parts) if step]
+    return ", ".join(step[1] + step[2] for step in matches) if matches and len(matches) == len(parts) else text

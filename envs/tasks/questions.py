@@ -140,8 +140,8 @@ class ExactAnswerTask(QuestionTask):
     options: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self) -> None:
-        given = {**WORKED_OUT.get(self.kind, {}), **self.options}
-        self._grade: Callable[..., Verdict] = partial(grader(self.kind), **given)
+        options = {**WORKED_OUT.get(self.kind, {}), **self.options}
+        self._grade: Callable[..., Verdict] = partial(grader(self.kind), **options)
 
     def judge(self, question: Question, reply: str) -> Verdict:
         """The grader ``kind`` on the whole action; the reference is passed as text, as it is for ``json``."""
@@ -166,22 +166,22 @@ class CheckedAnswerTask(QuestionTask):
 
     def judge(self, question: Question, reply: str) -> Verdict:
         """Extracts the answer, then passes each of its readings to ``check``; one that fits is enough."""
-        found = extract(reply)
-        if found.answer is None:
-            return unparsable(found.reason)
-        return checked_extraction(found, question.text, lambda text: self.check(question, text))
+        extraction = extract(reply)
+        if extraction.answer is None:
+            return unparsable(extraction.reason)
+        return checked_extraction(extraction, question.text, lambda text: self.check(question, text))
 
 
-def checked_extraction(found: Extraction, question: str, check: Callable[[str], str | None]) -> Verdict:
+def checked_extraction(extraction: Extraction, question: str, check: Callable[[str], str | None]) -> Verdict:
     """``checked`` on what was extracted. Behind "Answer:" it is one line or several. Beside the marker it is that line,
     or all lines where the line alone cannot be read, or its first sentence; below the marker it is all lines.
     """
-    line, block = found.answer or "", found.block
-    texts = [block if found.below and block else line]
-    if block and not found.below:
+    line, block = extraction.answer or "", extraction.block
+    texts = [block if extraction.below and block else line]
+    if block and not extraction.below:
         texts.append(block)
-    if not (block and found.below):
-        texts.append(first_sentence(found, exclaimed=True))
+    if not (block and extraction.below):
+        texts.append(first_sentence(extraction, exclaimed=True))
     verdicts = (checked(text, question, check) for text in dict.fromkeys(texts))
     best = next(verdicts)
     for verdict in verdicts:
@@ -208,14 +208,14 @@ def checked(answer: str, question: str, check: Callable[[str], str | None]) -> V
     return next((verdict for verdict in faults if verdict.status == "wrong"), faults[0])
 
 
-def whole_numbers(answer: str, count: int | None = None, most: int = 1_000) -> list[int]:
+def whole_numbers(answer: str, count: int | None = None, limit: int = 1_000) -> list[int]:
     """The whole numbers of an answer such as "3, 1, 2" or "[3 1 2]": nothing but numbers, commas and brackets.
 
     Raises:
         ValueError: something else stands there, a number has over 12 digits, or there are not ``count``.
     """
     text = answer.strip()
-    if len(text) > 14 * most:
+    if len(text) > 14 * limit:
         raise ValueError(f"the answer has {len(text):,} characters")
     if text[:1] + text[-1:] in ("[]", "()", "{}"):
         text = text[1:-1]

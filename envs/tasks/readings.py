@@ -28,10 +28,10 @@ LONGEST: Final = 20_000
 
 def readings(answer: str, question: str = "") -> Iterator[str]:
     """An answer as it stands and its plainer forms, each once; ``question`` says which labels and units are its own."""
-    given: list[str] = []
+    texts: list[str] = []
     for text in _forms(answer, question):
-        if text and text not in given:
-            given.append(text)
+        if text and text not in texts:
+            texts.append(text)
             yield text
 
 
@@ -65,7 +65,7 @@ def parts_alone(answer: str) -> str:
     if QUOTES.get(text[:1]) == text[-1:] and not set(text[1:-1]) & {text[0], text[-1]}:
         text = text[1:-1].strip()
     if _STRINGS.fullmatch(text):
-        text = "\n".join(one or other for one, other in _STRING.findall(text))
+        text = "\n".join(quoted or other for quoted, other in _STRING.findall(text))
     text = without_marks(text)
     lines = [line for line in text.split("\n") if line.strip()]
     if len(lines) > 1:

@@ -244,10 +244,10 @@ class TableTask(Task[Problem]):
 
     # reading
 
-    def _one_of(self, what: str, given: str | None, allowed: Sequence[str]) -> str:
-        if given not in allowed or given is None:
-            raise ValueError(f"{type(self).__name__} has no {what} {given!r}{did_you_mean(given, allowed, 'it has')}")
-        return given
+    def _one_of(self, what: str, value: str | None, allowed: Sequence[str]) -> str:
+        if value not in allowed or value is None:
+            raise ValueError(f"{type(self).__name__} has no {what} {value!r}{did_you_mean(value, allowed, 'it has')}")
+        return value
 
     def _choose_grader(self, choice: GraderChoice) -> None:
         """Sets ``kind``, the grader's name, and ``grader``, what `grade` is given."""
@@ -308,18 +308,18 @@ class TableTask(Task[Problem]):
         split = self._one_of("split", split or self.splits[0], self.splits)
         pool = self.problems if split == self.split else self._read(split, EXAMPLE_POOL)
         rng = stream(type(self).__name__, "few-shot", split)
-        known: dict[str, Problem] = {}
+        by_question: dict[str, Problem] = {}
         for problem in rng.sample(pool, len(pool)):
             if self._is_answered(problem):
-                known.setdefault(self.content(problem), self.shown(problem, rng))
-            if len(known) > count:  # one more than is said, to stand in for the question that is asked
+                by_question.setdefault(self.content(problem), self.shown(problem, rng))
+            if len(by_question) > count:  # one more than is said, to stand in for the question that is asked
                 break
-        self._examples = list(known.values())
-        spare = len(known) > count or known.keys().isdisjoint(map(self.content, self.problems))
-        if len(known) < count or not spare:
+        self._examples = list(by_question.values())
+        spare = len(by_question) > count or by_question.keys().isdisjoint(map(self.content, self.problems))
+        if len(by_question) < count or not spare:
             raise ValueError(
-                f"few_shot={count} needs more than the {len(known)} different rows of split {split!r} that have an "
-                "answer to show"
+                f"few_shot={count} needs more than the {len(by_question)} different rows of split {split!r} that have "
+                "an answer to show"
             )
 
     def _is_answered(self, problem: Problem) -> bool:

@@ -116,19 +116,19 @@ class Fetch(Kit):
         """What to connect to: the first address of the host, if all of them may be gone to."""
         host, port = str(parts.hostname), parts.port or PORTS[parts.scheme]
         try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
             raise ToolError(f"{host}: {error}") from None
-        for _, _, _, _, address in found:
+        for _, _, _, _, address in addresses:
             number = str(address[0]).partition("%")[0]
             listed = any(each.host == number and each.port in (None, port) for each in self.allow)
             if not listed and not _public(number):
                 raise ToolError(f"{host} is at {number}, which is not public")
-        return found[0]
+        return addresses[0]
 
-    def _get(self, parts: SplitResult, found: tuple[Any, ...], until: float) -> tuple[str, str]:
+    def _get(self, parts: SplitResult, resolved: tuple[Any, ...], until: float) -> tuple[str, str]:
         """Where it has moved to, or else what the page says."""
-        family, kind, protocol, _, address = found
+        family, kind, protocol, _, address = resolved
         host = str(parts.hostname)
         with ExitStack() as stack:
             link = stack.enter_context(socket.socket(family, kind, protocol))

@@ -347,8 +347,10 @@ def search(index: Index | DenseIndex, query: str, limit: int = 5) -> str:
         query: words to look for.
         limit: how many to list, from 1 to 20.
     """
-    found = index.search(query, limit)
-    return "\n".join(f"{n}. {title}: {text[:200]}" for n, (title, text) in enumerate(found, 1)) or "nothing was found"
+    documents = index.search(query, limit)
+    return (
+        "\n".join(f"{n}. {title}: {text[:200]}" for n, (title, text) in enumerate(documents, 1)) or "nothing was found"
+    )
 
 
 def read_document(index: Index | DenseIndex, title: str) -> str:
@@ -418,8 +420,8 @@ def query(connection: sqlite3.Connection, sql: str) -> str:
 
 def schema(connection: sqlite3.Connection) -> str:
     """Show the tables of the database and their columns."""
-    found = select(connection, "SELECT sql FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name").rows
-    return ";\n".join(str(row[0]) for row in found if row[0]) or "there are no tables"
+    rows = select(connection, "SELECT sql FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name").rows
+    return ";\n".join(str(row[0]) for row in rows if row[0]) or "there are no tables"
 
 
 class SQLite(Kit):

@@ -234,15 +234,15 @@ async def _transport(server: Server, stack: AsyncExitStack, sessions: list[str])
 
 async def _listed(client: Any) -> list[Any]:
     """Every tool of the server, page after page."""
-    found: list[Any] = []
+    tools: list[Any] = []
     cursor = None
-    while len(found) < MAX_TOOLS:
+    while len(tools) < MAX_TOOLS:
         page = await client.list_tools(cursor=cursor)
-        found += page.tools
+        tools += page.tools
         cursor = page.next_cursor
         if not cursor:
             break
-    return found[:MAX_TOOLS]
+    return tools[:MAX_TOOLS]
 
 
 def _inner(error: BaseException) -> BaseException:
@@ -370,9 +370,9 @@ class MCP(Kit):
         self._prepare()
 
     def _connect(self) -> Connection:
-        made = Connection(self.server, self.start_seconds)
-        self._connections.add(made)
-        return made
+        connection = Connection(self.server, self.start_seconds)
+        self._connections.add(connection)
+        return connection
 
     def open(self) -> Connection | None:
         """A server for one episode; None where all share one."""
@@ -436,10 +436,10 @@ def _chosen(everything: Sequence[ServedTool], only: Sequence[str] | None) -> lis
     missing = [name for name in only or () if name not in names]
     if missing:
         raise ValueError(f"the MCP server has no tool {missing[0]!r}; it has {', '.join(names)}")
-    found: list[Tool] = [each for each in everything if only is None or each.original in only]
-    if not found:
+    chosen: list[Tool] = [each for each in everything if only is None or each.original in only]
+    if not chosen:
         raise ToolFault("the MCP server offers no tools")
-    for each in found:
+    for each in chosen:
         if isinstance(each, ServedTool) and (fault := schema_fault(each.parameters)):
             raise ToolFault(f"the MCP server's tool {each.name} has a schema that cannot be used: {fault}")
-    return found
+    return chosen

@@ -56,11 +56,11 @@ class ServedTool(Tool):
 
     def _properties(self) -> Mapping[str, Any]:
         """Of the schema and of those it is composed of, the first of a name."""
-        found: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
         for part in _parts(self.parameters):
             properties = part.get("properties")
-            found = {**properties, **found} if isinstance(properties, Mapping) else found
-        return found
+            merged = {**properties, **merged} if isinstance(properties, Mapping) else merged
+        return merged
 
     def schema(self) -> dict[str, Any]:
         return shown_schema(self.name, self.description, self.parameters)
@@ -89,15 +89,17 @@ class ServedTool(Tool):
                 raise ToolError(f"{self.name}: an argument is no plain text")
         if size > MAX_ARGUMENTS:
             raise ToolError(f"{self.name}: the arguments have {size:,} characters, allowed are {MAX_ARGUMENTS:,}")
-        known = self._properties()
-        given = {name: _read(value, known.get(name), self.parameters) for name, value in arguments.items()}
-        unknown = sorted(given.keys() - known.keys())
+        properties = self._properties()
+        read_arguments = {
+            name: _read(value, properties.get(name), self.parameters) for name, value in arguments.items()
+        }
+        unknown = sorted(read_arguments.keys() - properties.keys())
         parts = list(_parts(self.parameters))
         open_ended = any("patternProperties" in part or part.get("additionalProperties") for part in parts)
         if unknown and not open_ended:
             raise ToolError(f"{self.name}: there is no argument {unknown[0][:50]!r}; it takes {self.signature()}")
         try:
-            problem = next(_validator(self.parameters).iter_errors(given), None)
+            problem = next(_validator(self.parameters).iter_errors(read_arguments), None)
         except Exception as error:
             if fault := schema_fault(self.parameters):
                 raise ToolFault(f"the schema of {self.name} cannot be used: {fault}"[:300]) from None
@@ -106,7 +108,7 @@ class ServedTool(Tool):
             path = ".".join(map(str, problem.absolute_path))
             fault = f"{path}: {problem.message[:200]}" if path else problem.message[:200]
             raise ToolError(f"{self.name}: {fault}; it takes {self.signature()}")
-        return given
+        return read_arguments
 
 
 def served_tool(original: str, description: str, parameters: Mapping[str, Any]) -> ServedTool:
@@ -146,17 +148,17 @@ def _parts(
 ) -> Iterator[Mapping[str, Any]]:
     """A schema, and those that it refers to or is composed of, for the same value."""
     whole = schema if whole is None else whole
-    waiting, seen = [schema], set[int]()
+    waiting, visited = [schema], set[int]()
     while waiting:
         each = waiting.pop(0)
-        if not isinstance(each, Mapping) or id(each) in seen:
+        if not isinstance(each, Mapping) or id(each) in visited:
             continue
-        seen.add(id(each))
+        visited.add(id(each))
         if isinstance(reference := each.get("$ref"), str) and reference.startswith("#/"):
-            found: Any = whole
+            part: Any = whole
             for step in reference[2:].split("/"):
-                found = found.get(step) if isinstance(found, Mapping) else None
-            waiting.append(found)
+                part = part.get(step) if isinstance(part, Mapping) else None
+            waiting.append(part)
         yield each
         for name in lists:
             inner = each.get(name)
@@ -203,11 +205,11 @@ class _Work:
         self.end = time.thread_time() + CHECK_SECONDS
 
     def counted(self, check: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
-        def run(*given: Any) -> Iterator[Any]:
+        def run(*arguments: Any) -> Iterator[Any]:
             self.left -= 1
             if self.left < 0 or time.thread_time() > self.end:
                 raise ValueError("it takes too much work")
-            yield from check(*given) or ()
+            yield from check(*arguments) or ()
 
         return run
 
@@ -217,8 +219,8 @@ def _unique_items(_: Any, unique: Any, instance: Any, __: Any) -> Iterator[Any]:
     from jsonschema import ValidationError
 
     if unique and isinstance(instance, list):
-        seen = {json.dumps(_canonical(item), sort_keys=True) for item in instance}
-        if len(seen) < len(instance):
+        canonical_items = {json.dumps(_canonical(item), sort_keys=True) for item in instance}
+        if len(canonical_items) < len(instance):
             yield ValidationError("an item stands there twice")
 
 
@@ -242,11 +244,11 @@ def schema_fault(schema: Any) -> str:
         Draft202012Validator.check_schema(dict(schema))
         validator = _validator(schema)
         for reference in _references(schema):
-            step, seen = reference, set[str]()
-            while step and step not in seen:
-                seen.add(step)
-                found = validator._resolver.lookup(step).contents
-                step = str(found.get("$ref", "")) if isinstance(found, Mapping) else ""
+            step, visited = reference, set[str]()
+            while step and step not in visited:
+                visited.add(step)
+                contents = validator._resolver.lookup(step).contents
+                step = str(contents.get("$ref", "")) if isinstance(contents, Mapping) else ""
             if step:
                 return f"the reference {shown(step, 100)} leads to itself"
         list(validator.iter_errors({}))

@@ -39,17 +39,17 @@ def load_documents(path: str | Path) -> list[Document]:
     path = Path(path)
     if path.is_dir():
         files = sorted(each for each in path.rglob("*") if each.suffix.lower() in SUFFIXES and each.is_file())
-        found = [Document(each.relative_to(path).as_posix(), _text_of(each)) for each in files]
-        if not found:
+        documents = [Document(each.relative_to(path).as_posix(), _text_of(each)) for each in files]
+        if not documents:
             raise DataError(f"{path} has no file that ends in {', '.join(SUFFIXES)}")
-        return found
+        return documents
     if not path.exists():
         raise FileNotFoundError(f"there is no folder or file {path}")
     lines = enumerate(_text_of(path).split("\n"), 1)
-    found = [_document(line, f"{path}, line {number}") for number, line in lines if line.strip()]
-    if not found:
+    documents = [_document(line, f"{path}, line {number}") for number, line in lines if line.strip()]
+    if not documents:
         raise DataError(f"{path} holds no document")
-    return found
+    return documents
 
 
 def _text_of(path: Path) -> str:
@@ -108,15 +108,15 @@ class Index:
         """The best documents for a query, best first, at most ``count``; none that shares no word with it."""
         count = max(0, min(count, MAX_HITS, len(self.documents)))
         (words,) = self._tokens([query[:MAX_QUERY]], ids=False)
-        known = [word for word in words if word in self._ranker.vocab_dict]
-        if not known or not count:
+        indexed = [word for word in words if word in self._ranker.vocab_dict]
+        if not indexed or not count:
             return []
         # Rounded before they are compared: the last bits of a sum depend on the processor.
-        scores = np.round(self._ranker.get_scores(known), 4)
-        found = np.flatnonzero(scores > 0)
-        if len(found) > count:  # only the best are put in order
-            found = found[scores[found] >= np.partition(scores[found], -count)[-count]]
-        best = found[np.argsort(-scores[found], kind="stable")[:count]]
+        scores = np.round(self._ranker.get_scores(indexed), 4)
+        hits = np.flatnonzero(scores > 0)
+        if len(hits) > count:  # only the best are put in order
+            hits = hits[scores[hits] >= np.partition(scores[hits], -count)[-count]]
+        best = hits[np.argsort(-scores[hits], kind="stable")[:count]]
         return [self.documents[index] for index in best]
 
     def _tokens(self, texts: list[str], ids: bool = True) -> Any:
@@ -165,9 +165,9 @@ def embed(endpoint: Endpoint, texts: Sequence[str]) -> np.ndarray[Any, np.dtype[
     Raises:
         EndpointError: the endpoint does not answer, or with something that is no embedding.
     """
-    found = call(endpoint, "/embeddings", {"model": endpoint.model, "input": list(texts)})
+    reply = call(endpoint, "/embeddings", {"model": endpoint.model, "input": list(texts)})
     try:
-        rows = sorted(found["data"], key=lambda row: row["index"])
+        rows = sorted(reply["data"], key=lambda row: row["index"])
         values = np.array([row["embedding"] for row in rows], dtype=np.float64)
     except (KeyError, TypeError, ValueError):
         values = np.zeros(0)

@@ -71,8 +71,8 @@ class Sessions(Generic[T]):
         if handle is None:
             return None
         with self._lock:
-            found = self._idle.pop(handle.number, None)
-        return None if found is None else found[1]
+            idle = self._idle.pop(handle.number, None)
+        return None if idle is None else idle[1]
 
     def give(self, session: T) -> Handle:
         """Keep a session; the handle is for the one state that goes on from here."""
@@ -91,10 +91,10 @@ class Sessions(Generic[T]):
 
     def _close_dropped(self) -> None:
         with self._lock:
-            found = []
+            dropped = []
             while self._dropped:
-                found.append(self._idle.pop(self._dropped.popleft(), None))
-        for each in found:
+                dropped.append(self._idle.pop(self._dropped.popleft(), None))
+        for each in dropped:
             if each is not None:
                 self._close(each[1])
 
@@ -117,10 +117,10 @@ def when_safe(work: Callable[[], Any]) -> None:
 
 
 def _drop(sessions: weakref.ref[Sessions[Any]], number: int, _: object) -> None:
-    found = sessions()
-    if found is not None:
-        found._dropped.append(number)
-        when_safe(found._close_dropped)
+    owner = sessions()
+    if owner is not None:
+        owner._dropped.append(number)
+        when_safe(owner._close_dropped)
 
 
 def _collects(phase: str, _: object) -> None:

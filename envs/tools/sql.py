@@ -97,7 +97,7 @@ def _authorise(action: int, first: str | None, second: str | None, database: str
 
 
 def query(
-    connection: sqlite3.Connection, sql: str, most: int = MAX_ROWS, steps: int = MAX_STEPS, trusted: bool = False
+    connection: sqlite3.Connection, sql: str, max_rows: int = MAX_ROWS, steps: int = MAX_STEPS, trusted: bool = False
 ) -> Table:
     """The result of one statement over a guarded connection.
 
@@ -113,7 +113,7 @@ def query(
     if trusted or _copies(sql) <= HERE_COPIES:
         here = (steps, None) if trusted else (min(steps, HERE_STEPS), HERE_SECONDS)
         try:
-            return _select(connection, sql, most, *here)
+            return _select(connection, sql, max_rows, *here)
         except _Costly:
             if trusted or steps <= HERE_STEPS:
                 raise ToolError(_TOO_MANY) from None
@@ -122,7 +122,7 @@ def query(
     else:
         database = {"bytes": base64.b64encode(_serialized(connection)).decode()}
     try:
-        found = _pool().call("rlvr.envs.tools.sql:work", [database, sql, most, steps], CPU_SECONDS)
+        reply = _pool().call("rlvr.envs.tools.sql:work", [database, sql, max_rows, steps], CPU_SECONDS)
     except WorkerSpent as error:
         raise ToolError(f"the query takes too much work: {error}") from None
     except WorkerTimeout as error:
@@ -131,10 +131,10 @@ def query(
         raise ToolError(f"SQLite: {error}") from None
     except WorkerError as error:
         raise ToolFault(f"the query: {error}") from None
-    if "error" in found:
-        raise ToolError(found["error"])
-    rows = [tuple(map(_unpacked, row)) for row in found["rows"]]
-    return Table(tuple(found["columns"]), rows, found["more"])
+    if "error" in reply:
+        raise ToolError(reply["error"])
+    rows = [tuple(map(_unpacked, row)) for row in reply["rows"]]
+    return Table(tuple(reply["columns"]), rows, reply["more"])
 
 
 def _serialized(connection: sqlite3.Connection) -> bytes:
@@ -156,7 +156,7 @@ def warm() -> None:
     work({"bytes": ""}, "SELECT 1", 1, 1_000)
 
 
-def work(database: dict[str, str], sql: str, most: int, steps: int) -> dict[str, Any]:
+def work(database: dict[str, str], sql: str, max_rows: int, steps: int) -> dict[str, Any]:
     """``query`` in a worker: its result, or its error, as JSON."""
     if "path" in database:
         connection = sqlite3.connect(f"{Path(database['path']).as_uri()}?mode=ro", uri=True, timeout=1.0)
@@ -165,7 +165,7 @@ def work(database: dict[str, str], sql: str, most: int, steps: int) -> dict[str,
         if database["bytes"]:
             connection.deserialize(base64.b64decode(database["bytes"]))
     try:
-        table = _select(guard(connection), sql, most, steps)
+        table = _select(guard(connection), sql, max_rows, steps)
     except _Costly:
         return {"error": _TOO_MANY}
     except ToolError as error:
@@ -193,7 +193,7 @@ def _copies(sql: str) -> float:
     return min(words / selects, 1e9) ** min(selects, 30.0) if selects > 1 else 0.0
 
 
-def _select(connection: sqlite3.Connection, sql: str, most: int, steps: int, seconds: float | None = None) -> Table:
+def _select(connection: sqlite3.Connection, sql: str, max_rows: int, steps: int, seconds: float | None = None) -> Table:
     """The result of one statement in this process.
 
     Raises:
@@ -212,7 +212,7 @@ def _select(connection: sqlite3.Connection, sql: str, most: int, steps: int, sec
     connection.set_progress_handler(count, CHECK_EVERY)
     try:
         cursor = connection.execute(sql)
-        rows = _fetched(cursor, most)
+        rows = _fetched(cursor, max_rows)
     except sqlite3.OperationalError as error:
         if left[0] < 0:
             raise _Costly from None
@@ -223,10 +223,10 @@ def _select(connection: sqlite3.Connection, sql: str, most: int, steps: int, sec
         connection.set_progress_handler(None, 0)
     if cursor.description is None:
         raise ToolError("that is no SELECT")
-    return Table(tuple(column[0] for column in cursor.description), rows[:most], len(rows) > most)
+    return Table(tuple(column[0] for column in cursor.description), rows[:max_rows], len(rows) > max_rows)
 
 
-def _fetched(cursor: sqlite3.Cursor, most: int) -> list[tuple[Any, ...]]:
+def _fetched(cursor: sqlite3.Cursor, max_rows: int) -> list[tuple[Any, ...]]:
     """One row more than ``most`` at the most, so that it shows whether there are more."""
     rows: list[tuple[Any, ...]] = []
     size = 0
@@ -235,15 +235,15 @@ def _fetched(cursor: sqlite3.Cursor, most: int) -> list[tuple[Any, ...]]:
         size += 8 * len(row) + sum(len(value) for value in row if isinstance(value, str | bytes))
         if size > MAX_SIZE:
             raise ToolError(f"the result is over {MAX_SIZE:,} characters")
-        if len(rows) > most:
+        if len(rows) > max_rows:
             break
     return rows
 
 
-def written(table: Table, most: int = 20) -> str:
+def written(table: Table, max_rows: int = 20) -> str:
     """A table as text: a header, and one line for a row."""
-    lines = [" | ".join(table.columns), *(" | ".join(map(_cell, row)) for row in table.rows[:most])]
-    left = len(table.rows) - most
+    lines = [" | ".join(table.columns), *(" | ".join(map(_cell, row)) for row in table.rows[:max_rows])]
+    left = len(table.rows) - max_rows
     if left > 0 or table.more:
         lines.append(f"({max(left, 0)}{' or more' if table.more else ''} rows left out)")
     if not table.rows:

@@ -146,8 +146,8 @@ class ToolTask(Task[Session[W]]):
         return Transition(state, verdict, terminated=True)
 
     def _use(self, world: W, call: Call) -> tuple[W, str]:
-        found = named(call.name, self._tools)
-        result = found.function(world, **found.check(call.arguments))
+        tool = named(call.name, self._tools)
+        result = tool.function(world, **tool.check(call.arguments))
         return (world, result) if isinstance(result, str) else result
 
     def solve(self, state: Session[W]) -> str:
@@ -157,11 +157,11 @@ class ToolTask(Task[Session[W]]):
 
     def sample_action(self, state: Session[W], rng: random.Random) -> str:
         """A call of a random tool with empty or small arguments, or a boxed number."""
-        found = rng.choice([*self.toolset, None])
-        if found is None:
+        drawn = rng.choice([*self.toolset, None])
+        if drawn is None:
             return f"\\boxed{{{rng.randint(0, 99)}}}"
-        arguments: dict[str, Any] = {name: str(rng.randint(0, 9)) for name in found.names}
-        return write_call(Call(found.name, arguments), self.tool_style, found.names)
+        arguments: dict[str, Any] = {name: str(rng.randint(0, 9)) for name in drawn.names}
+        return write_call(Call(drawn.name, arguments), self.tool_style, drawn.names)
 
     def form_example(self, state: Session[W]) -> str:
         """A call: a reply without one is judged, or answered, as it stands."""

@@ -293,10 +293,10 @@ def _described(docstring: str) -> tuple[str, dict[str, str]]:
     descriptions: dict[str, str] = {}
     last = ""
     for line in rest.split("\n\n")[0].splitlines():
-        found = _ARGUMENT.match(line)
-        if found and (len(line) - len(line.lstrip())) <= 4:
-            last = found[1]
-            descriptions[last] = found[2].strip()
+        match = _ARGUMENT.match(line)
+        if match and (len(line) - len(line.lstrip())) <= 4:
+            last = match[1]
+            descriptions[last] = match[2].strip()
         elif last:
             descriptions[last] += " " + line.strip()
     return " ".join(head.split("\n\n")[0].split()), descriptions

@@ -277,19 +277,19 @@ class SessionLease:
         used = named(call.name, self._task._tools)
         arguments = used.check(call.arguments)
         session = self.session(index := self._task._owner[call.name])
-        made = written(call.name, call.arguments)
+        call_text = written(call.name, call.arguments)
         try:
             output = self._task._kits[index].run(session, used, arguments, self._task.seconds)
         except SessionLost as error:
-            self.made.append(made._replace(digest=LOST))
+            self.made.append(call_text._replace(digest=LOST))
             self._restore(index, session)
             raise error from None
         except ToolFault:
             raise
         except Exception as error:
-            self.made.append(made._replace(digest=_digest(_message(error))))
+            self.made.append(call_text._replace(digest=_digest(_message(error))))
             raise
-        self.made.append(made._replace(digest=_digest(output)))
+        self.made.append(call_text._replace(digest=_digest(output)))
         return output
 
     def session(self, index: int) -> Any:

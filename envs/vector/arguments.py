@@ -45,7 +45,7 @@ def checked_mode(mode: str | AutoresetMode) -> AutoresetMode:
     try:
         return AutoresetMode(mode)
     except ValueError:
-        allowed = ", ".join(known.value for known in AutoresetMode)
+        allowed = ", ".join(each.value for each in AutoresetMode)
         raise ValueError(f"autoreset_mode must be one of {allowed}; got {mode!r}") from None
 
 
@@ -70,12 +70,12 @@ def checked_workers(backend: str | BackendMaker, workers: int | None, timeout: f
         )
     if backend == "process" and not hasattr(os, "fork"):
         raise ValueError("the process back end needs a POSIX system: take thread or asyncio")
-    most = MOST_THREADS
+    limit = MOST_THREADS
     if backend == "process":
-        most = max(_processors(), MOST_PROCESSES)
+        limit = max(_processors(), MOST_PROCESSES)
     elif callable(backend):
-        most = _processors()
-    return min(num_envs, most if workers is None else workers)
+        limit = _processors()
+    return min(num_envs, limit if workers is None else workers)
 
 
 def _processors() -> int:

@@ -184,8 +184,8 @@ class EnvSlot:
         if isinstance(self.space, Text):
             stand_in: Any = verdict.reason[: self.space.max_length]
         else:
-            one = batch_space(self.space, 1)
-            stand_in = next(iter(iterate(one, create_empty_array(self.space, 1, np.zeros))))
+            batch_of_one = batch_space(self.space, 1)
+            stand_in = next(iter(iterate(batch_of_one, create_empty_array(self.space, 1, np.zeros))))
             if isinstance(text_space(self.space), Text):
                 stand_in = with_text(stand_in, verdict.reason)
         return stand_in, 0.0, verdict.valid, not verdict.valid, {"verdict": verdict, "success": False}

@@ -33,10 +33,10 @@ class Infos(dict[str, Any]):
     def __missing__(self, key: str) -> Any:
         if not self._whole and isinstance(key, str):
             for name in (key, key.removeprefix("_")):
-                found = _column(self.rows, name)
-                if found is not None:
-                    super().setdefault(name, found[0])
-                    super().setdefault(f"_{name}", found[1])
+                column = _column(self.rows, name)
+                if column is not None:
+                    super().setdefault(name, column[0])
+                    super().setdefault(f"_{name}", column[1])
                     return super().__getitem__(key)
         raise KeyError(key)
 

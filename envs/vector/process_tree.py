@@ -51,16 +51,16 @@ def end_descendants(keep: Collection[int] = (), children: Collection[int] = ()) 
     Returns:
         The children that would not go.
     """
-    here, known = os.getpid(), set(children)
+    here, watched = os.getpid(), set(children)
     until, pause = time.monotonic() + END_SECONDS, 0.0005
-    for pid in known:
+    for pid in watched:
         _kill(pid)
     while True:
         members = _members()
-        strays = _below(here, members, keep) | known
-        ours = {pid for pid in strays if pid in known or members[pid][0] == here}
+        strays = _below(here, members, keep) | watched
+        ours = {pid for pid in strays if pid in watched or members[pid][0] == here}
         gone = {pid for pid in ours if _reaped(pid)}
-        strays, ours, known = strays - gone, ours - gone, known - gone
+        strays, ours, watched = strays - gone, ours - gone, watched - gone
         if (not strays and not gone) or time.monotonic() > until:
             return ours
         others = {group for pid, (_, group) in members.items() if pid not in strays | gone}
@@ -88,26 +88,26 @@ def _reaped(pid: int) -> bool:
 
 def _members() -> dict[int, tuple[int, int]]:
     """Parent and process group of every process that has not ended, or has not been reaped."""
-    found: dict[int, tuple[int, int]] = {}
+    members: dict[int, tuple[int, int]] = {}
     for folder in Path("/proc").glob("[0-9]*") if sys.platform == "linux" else ():
         with suppress(OSError, ValueError):
             _, parent, group = (folder / "stat").read_bytes().rpartition(b")")[2].split()[:3]
-            found[int(folder.name)] = int(parent), int(group)
-    return found
+            members[int(folder.name)] = int(parent), int(group)
+    return members
 
 
 def _below(root: int, members: dict[int, tuple[int, int]], keep: Collection[int]) -> set[int]:
     children: dict[int, list[int]] = {}
     for pid, (parent, _) in members.items():
         children.setdefault(parent, []).append(pid)
-    found: set[int] = set()
+    below: set[int] = set()
     waiting = [root]
     while waiting:
         for pid in children.get(waiting.pop(), ()):
-            if pid not in keep and pid not in found:
-                found.add(pid)
+            if pid not in keep and pid not in below:
+                below.add(pid)
                 waiting.append(pid)
-    return found
+    return below
 
 
 def _prctl(option: int, value: int) -> None:

@@ -169,8 +169,8 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
             raise gym.error.Error(f"none of {len(outcomes)} environments could be reset: {reason}")
         infos: list[dict[str, Any] | None] = [outcome[4] for outcome in outcomes]
         if masked:
-            given = dict(zip(indices, infos, strict=True))
-            infos, observed = [given.get(index) for index in self._all_indices], self._last
+            info_of = dict(zip(indices, infos, strict=True))
+            infos, observed = [info_of.get(index) for index in self._all_indices], self._last
         else:
             observed = [outcome[0] for outcome in outcomes]
         return self._observations(observed), Infos(infos)
@@ -445,9 +445,9 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
             self._check_count("action", len(actions), count)
             return actions  # type: ignore[return-value]
         space = self.action_space if count == self.num_envs else batch_space(self.single_action_space, count)
-        found = list(iterate(space, actions))
-        self._check_count("action", len(found), count)
-        return found
+        checked = list(iterate(space, actions))
+        self._check_count("action", len(checked), count)
+        return checked
 
     def _resets(
         self, seed: Any, options: Any, group_size: int | None, ids: Sequence[int] | None
@@ -479,7 +479,7 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
             if group_size is not None:
                 seeds = self.np_random.integers(2**31, size=groups).tolist()
         elif isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str):
-            seeds = [None if one is None else operator.index(one) for one in seed]
+            seeds = [None if value is None else operator.index(value) for value in seed]
             if masked and size == 1 and len(seeds) == self.num_envs:  # Gymnasium's: one for each, reset or not
                 seeds = [seeds[index] for index in indices]
             if size > 1 and len(seeds) == len(indices):
@@ -489,7 +489,7 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
             first = operator.index(seed)
             super().reset(seed=first)
             seeds = [first + index for index in (indices if size == 1 else range(groups))]
-        return [one for one in seeds for _ in range(size)]
+        return [value for value in seeds for _ in range(size)]
 
     def _check_under_way(self, indices: list[int]) -> None:
         if strangers := [index for index in indices if index not in self._begun]:
@@ -503,9 +503,9 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
             raise gym.error.ClosedEnvironmentError("the vector environment is closed")
 
     @staticmethod
-    def _check_count(what: str, given: int, needed: int) -> None:
-        if given != needed:
-            raise ValueError(f"{needed} environments need one {what} each, got {given}")
+    def _check_count(what: str, count: int, needed: int) -> None:
+        if count != needed:
+            raise ValueError(f"{needed} environments need one {what} each, got {count}")
 
     def _observations(self, observed: Sequence[Any]) -> Any:
         if isinstance(self.single_observation_space, Text):

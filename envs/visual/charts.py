@@ -123,10 +123,10 @@ def colour_sum(rng: random.Random) -> VisualState:
     step, count = rng.choice(STEPS), rng.randint(3, 4)
     names, colours = tuple(rng.sample(GOODS, count)), tuple(rng.sample(SERIES, 3))
     values = tuple(tuple(height * step // 2 for height in levels_of(rng, count, 7)) for _ in colours)
-    one = rng.randrange(3)
-    total = sum(values[one])
+    colour = rng.randrange(3)
+    total = sum(values[colour])
     chart = Chart("bars", names, colours, values, step, 7)
-    return VisualState(chart, f"What do all {colours[one]} bars add up to?", str(total), readings=count)
+    return VisualState(chart, f"What do all {colours[colour]} bars add up to?", str(total), readings=count)
 
 
 def stacked_parts(rng: random.Random) -> VisualState:
@@ -134,10 +134,10 @@ def stacked_parts(rng: random.Random) -> VisualState:
     names, colours = tuple(rng.sample(GOODS, count)), tuple(rng.sample(SERIES, 3))
     heights = [[rng.randint(1, 5) for _ in range(count)] for _ in colours]
     values = tuple(tuple(height * step // 2 for height in row) for row in heights)
-    (one, other), part = rng.sample(names, 2), rng.randrange(1, 3)  # the lowest part could be read off the axis
-    total = values[part][names.index(one)] + values[part][names.index(other)]
+    (first, second), part = rng.sample(names, 2), rng.randrange(1, 3)  # the lowest part could be read off the axis
+    total = values[part][names.index(first)] + values[part][names.index(second)]
     chart = Chart("stacked", names, colours, values, step, 8)
-    text = f"What do the {colours[part]} parts of the bars of {one} and of {other} add up to?"
+    text = f"What do the {colours[part]} parts of the bars of {first} and of {second} add up to?"
     return VisualState(chart, text, str(total), readings=4)  # the lower and the upper end of each
 
 
@@ -192,8 +192,8 @@ def lines_above(rng: random.Random) -> VisualState:
     above = set(rng.sample(range(len(MONTHS)), wanted))
     pairs = [(max(a, b), min(a, b)) if i in above else (min(a, b), max(a, b)) for i, (a, b) in both(chart)]
     chart = chart._replace(values=tuple(zip(*pairs, strict=True)))
-    one, other = chart.colours
-    text = f"In how many months is the {one} line above the {other} one?"
+    upper, lower = chart.colours
+    text = f"In how many months is the {upper} line above the {lower} one?"
     return VisualState(chart, text, str(wanted), readings=2 * len(MONTHS))
 
 

@@ -52,9 +52,9 @@ class VisualCounting(VisualQuestions):
         for number in range(wanted + others):
             shapes.append(placed(rng, level, shapes, ring, counts, number < wanted, (kind, colour)))
         rng.shuffle(shapes)
-        found = sum(map(counts, shapes))
-        working = f"There are {len(shapes)} shapes. Going through them, {found} are counted."
-        return VisualState(Crowd(tuple(shapes), ring), text, str(found), working, readings=len(shapes))
+        count = sum(map(counts, shapes))
+        working = f"There are {len(shapes)} shapes. Going through them, {count} are counted."
+        return VisualState(Crowd(tuple(shapes), ring), text, str(count), working, readings=len(shapes))
 
     def sketch(self, scene: Crowd, canvas: Canvas) -> None:
         """The ring below, then the shapes in their shuffled order: later ones cover earlier ones at level 5."""

@@ -124,15 +124,15 @@ def grid(canvas: Canvas, numbered: bool) -> None:
 
 def squares(rng: random.Random) -> VisualState:
     count = rng.randint(6, 30)
-    found = [(rng.randrange(2, 8), rng.randrange(2, 8))]
-    while len(found) < count:
-        x, y = rng.choice(found)
+    corners = [(rng.randrange(2, 8), rng.randrange(2, 8))]
+    while len(corners) < count:
+        x, y = rng.choice(corners)
         dx, dy = rng.choice(((0, 1), (1, 0), (0, -1), (-1, 0)))
         cell = x + dx, y + dy
-        if cell not in found and 0 <= cell[0] < SIZE and 0 <= cell[1] < SIZE:
-            found.append(cell)
+        if cell not in corners and 0 <= cell[0] < SIZE and 0 <= cell[1] < SIZE:
+            corners.append(cell)
     text = "Each square of the grid has an area of 1. What is the area of the blue region?"
-    return VisualState(Region(tuple(sorted(found))), text, str(count), readings=1)
+    return VisualState(Region(tuple(sorted(corners))), text, str(count), readings=1)
 
 
 AREA = "Each square of the grid has an area of 1. What is the area of the blue figure?"
@@ -210,9 +210,9 @@ def rounded_points(points: list[Point]) -> list[Point]:
 
 def corner_angle(points: list[Point], i: int) -> float:
     """The inner angle at corner i, in degrees."""
-    here, one, other = points[i], points[i - 1], points[(i + 1) % len(points)]
-    a = math.atan2(one[1] - here[1], one[0] - here[0])
-    b = math.atan2(other[1] - here[1], other[0] - here[0])
+    here, before, after = points[i], points[i - 1], points[(i + 1) % len(points)]
+    a = math.atan2(before[1] - here[1], before[0] - here[0])
+    b = math.atan2(after[1] - here[1], after[0] - here[0])
     turn = abs(a - b) % (2 * math.pi)
     return math.degrees(min(turn, 2 * math.pi - turn))
 
@@ -221,13 +221,13 @@ def sketch_angles(canvas: Canvas, scene: AngleFigure) -> None:
     corners = scene.corners
     canvas.polygon(corners, None, INK, 2)
     for i, (here, label) in enumerate(zip(corners, scene.labels, strict=True)):
-        one, other = corners[i - 1], corners[(i + 1) % len(corners)]
+        before, after = corners[i - 1], corners[(i + 1) % len(corners)]
         if label == "x" and scene.outside:  # the side is drawn on beyond the corner, and x lies behind it
-            share = 46 / math.dist(one, here)
-            on = here[0] + (here[0] - one[0]) * share, here[1] + (here[1] - one[1]) * share
+            share = 46 / math.dist(before, here)
+            on = here[0] + (here[0] - before[0]) * share, here[1] + (here[1] - before[1]) * share
             canvas.line([here, on], INK, 2)
-            one = on
-        to_one, to_other = towards(here, one, 1), towards(here, other, 1)
+            before = on
+        to_one, to_other = towards(here, before, 1), towards(here, after, 1)
         middle = towards(here, (to_one[0] + to_other[0] - here[0], to_one[1] + to_other[1] - here[1]), 34)
         arc = [
             towards(here, (to_one[0] * (1 - s) + to_other[0] * s, to_one[1] * (1 - s) + to_other[1] * s), 18)
@@ -249,25 +249,25 @@ def moved(rng: random.Random) -> VisualState:
     turned = rng.random() < 0.4
     while True:
         point = rng.randint(0, SIZE), rng.randint(0, SIZE)
-        one = rng.randint(0, SIZE), rng.randint(0, SIZE)
+        target = rng.randint(0, SIZE), rng.randint(0, SIZE)
         if turned:
-            dx, dy = point[0] - one[0], point[1] - one[1]
+            dx, dy = point[0] - target[0], point[1] - target[1]
             clockwise = rng.random() < 0.5
-            image = (one[0] + dy, one[1] - dx) if clockwise else (one[0] - dy, one[1] + dx)
-            line = one, one
+            image = (target[0] + dy, target[1] - dx) if clockwise else (target[0] - dy, target[1] + dx)
+            line = target, target
             way = "clockwise" if clockwise else "counterclockwise"
             text = f"The black point is turned by 90 degrees {way} about the red one. Where does it come to lie?"
         else:
-            line, image = reflected(rng, point, one)
+            line, image = reflected(rng, point, target)
             text = "The black point is reflected in the red line. Where does it come to lie?"
         if image != point and all(0 <= number <= SIZE for number in image):
             text += " Give its coordinates, such as 3, 7."
             return VisualState(Mirror(point, line), text, f"{image[0]}, {image[1]}", readings=4)
 
 
-def reflected(rng: random.Random, point: Cell, one: Cell) -> tuple[tuple[Cell, Cell], Cell]:
+def reflected(rng: random.Random, point: Cell, on_line: Cell) -> tuple[tuple[Cell, Cell], Cell]:
     """A line through ``one`` along the grid or across its squares, as two far points, and the point's mirror image."""
-    (px, py), (x, y) = point, one
+    (px, py), (x, y) = point, on_line
     match rng.randrange(4):
         case 0:
             return ((x, 0), (x, SIZE)), (2 * x - px, py)
@@ -282,9 +282,9 @@ def reflected(rng: random.Random, point: Cell, one: Cell) -> tuple[tuple[Cell, C
 
 
 def sketch_mirror(canvas: Canvas, scene: Mirror) -> None:
-    one, other = scene.line
-    if one == other:
-        canvas.circle(at(*one), 6, COLOURS["red"])
+    start, end = scene.line
+    if start == end:
+        canvas.circle(at(*start), 6, COLOURS["red"])
     else:
-        canvas.line([at(*one), at(*other)], COLOURS["red"], 2.5)
+        canvas.line([at(*start), at(*end)], COLOURS["red"], 2.5)
     canvas.circle(at(*scene.point), 6, INK)

@@ -61,17 +61,17 @@ class VisualGraphs(VisualQuestions):
         """Walks the nodes along edges and arrows; any way of the least length is right."""
         graph: Graph = state.scene
         named = [name.upper() for name in items(answer.replace("->", ",").replace("→", ","))]
-        known = LETTERS[: len(graph.points)]
-        if not 1 <= len(named) <= 50 or any(len(name) != 1 or name not in known for name in named):
-            raise ValueError(f"the answer is not a list of nodes from A to {known[-1]}")
-        way = [known.index(name) for name in named]
+        letters = LETTERS[: len(graph.points)]
+        if not 1 <= len(named) <= 50 or any(len(name) != 1 or name not in letters for name in named):
+            raise ValueError(f"the answer is not a list of nodes from A to {letters[-1]}")
+        way = [letters.index(name) for name in named]
         if way[0] != graph.start or way[-1] != graph.goal:
             return "the way has another beginning or end"
         lengths, length = out_of(graph), 0
-        for one, other in pairwise(way):
-            if other not in lengths[one]:
-                return f"nothing leads from {known[one]} to {known[other]}"
-            length += lengths[one][other]
+        for start, end in pairwise(way):
+            if end not in lengths[start]:
+                return f"nothing leads from {letters[start]} to {letters[end]}"
+            length += lengths[start][end]
         return None if length == shortest(graph)[1] else "there is a shorter way"
 
     def explain(self, state: VisualState) -> str:
@@ -87,23 +87,23 @@ class VisualGraphs(VisualQuestions):
 
     def sketch(self, scene: Graph, canvas: Canvas) -> None:
         """Lines or arrows first, then their lengths half-way, then the nodes with letters."""
-        for one, other, _ in scene.edges:
-            start, end = scene.points[one], scene.points[other]
+        for a, b, _ in scene.edges:
+            start, end = scene.points[a], scene.points[b]
             if scene.directed:
                 share = RADIUS / math.dist(start, end)
                 tip = end[0] + (start[0] - end[0]) * share, end[1] + (start[1] - end[1]) * share
                 canvas.arrow(start, tip, INK, 1.6, 10)
             else:
                 canvas.line([start, end], INK, 1.6)
-        for one, other, length in scene.edges if scene.weighted else ():
-            canvas.text(label_point(scene.points[one], scene.points[other]), str(length), 13, (180, 20, 30), halo=True)
+        for a, b, length in scene.edges if scene.weighted else ():
+            canvas.text(label_point(scene.points[a], scene.points[b]), str(length), 13, (180, 20, 30), halo=True)
         for node, point in enumerate(scene.points):
             canvas.circle(point, RADIUS, FILL, INK, 1.5)
             canvas.text(point, LETTERS[node], 14)
 
 
-def label_point(one: Point, other: Point) -> Point:
-    return one[0] + (other[0] - one[0]) * 0.5, one[1] + (other[1] - one[1]) * 0.5
+def label_point(start: Point, end: Point) -> Point:
+    return start[0] + (end[0] - start[0]) * 0.5, start[1] + (end[1] - start[1]) * 0.5
 
 
 def spread(rng: random.Random, count: int) -> tuple[Point, ...]:
@@ -125,9 +125,9 @@ def joined(
     pairs = sorted(combinations(range(len(points)), 2), key=lambda p: math.dist(points[p[0]], points[p[1]]))
     pairs.sort(key=lambda p: math.dist(points[p[0]], points[p[1]]) * rng.uniform(0.6, 1.4))
     edges: list[tuple[int, int, int]] = []
-    for one, other in pairs:
-        line = points[one], points[other]
-        others = (point for node, point in enumerate(points) if node not in (one, other))
+    for start, end in pairs:
+        line = points[start], points[end]
+        others = (point for node, point in enumerate(points) if node not in (start, end))
         if any(distance(point, *line) < NEAR for point in others):
             continue
         drawn = [(points[a], points[b]) for a, b, _ in edges]
@@ -135,40 +135,40 @@ def joined(
             continue
         if any(math.dist(label_point(*line), label_point(*each)) < 20 for each in drawn):
             continue
-        ends = (other, one) if directed and rng.random() < 0.5 else (one, other)
+        ends = (end, start) if directed and rng.random() < 0.5 else (start, end)
         edges.append((*ends, rng.randint(1, 9) if weighted else 1))
         if len(edges) == count:
             break
     return tuple(edges)
 
 
-def distance(point: Point, one: Point, other: Point) -> float:
+def distance(point: Point, start: Point, end: Point) -> float:
     """From a place to a line between two others."""
-    along = (other[0] - one[0], other[1] - one[1])
-    share = ((point[0] - one[0]) * along[0] + (point[1] - one[1]) * along[1]) / (along[0] ** 2 + along[1] ** 2)
+    along = (end[0] - start[0], end[1] - start[1])
+    share = ((point[0] - start[0]) * along[0] + (point[1] - start[1]) * along[1]) / (along[0] ** 2 + along[1] ** 2)
     share = min(1.0, max(0.0, share))
-    return math.dist(point, (one[0] + share * along[0], one[1] + share * along[1]))
+    return math.dist(point, (start[0] + share * along[0], start[1] + share * along[1]))
 
 
-def crossing(one: tuple[Point, Point], other: tuple[Point, Point]) -> bool:
+def crossing(first: tuple[Point, Point], second: tuple[Point, Point]) -> bool:
     """Whether two lines cross between their ends; lines that share an end do not."""
-    if set(one) & set(other):
+    if set(first) & set(second):
         return False
 
     def side(a: Point, b: Point, c: Point) -> bool:
         return (b[0] - a[0]) * (c[1] - a[1]) > (b[1] - a[1]) * (c[0] - a[0])
 
-    (a, b), (c, d) = one, other
+    (a, b), (c, d) = first, second
     return side(a, b, c) != side(a, b, d) and side(c, d, a) != side(c, d, b)
 
 
 def out_of(graph: Graph) -> list[dict[int, int]]:
     """For each node, where edges lead from it and how long they are."""
     lengths: list[dict[int, int]] = [{} for _ in graph.points]
-    for one, other, length in graph.edges:
-        lengths[one][other] = length
+    for start, end, length in graph.edges:
+        lengths[start][end] = length
         if not graph.directed:
-            lengths[other][one] = length
+            lengths[end][start] = length
     return lengths
 
 

@@ -148,7 +148,7 @@ class VisualQuestions(Visual[VisualState]):
         return f"\\boxed{{{self.guess(state, rng)}}}"
 
     def _checked(self, reply: str, state: VisualState) -> Verdict:
-        found = extract(reply)
-        if found.answer is None:
-            return unparsable(found.reason)
-        return checked_extraction(found, state.text, lambda text: self.check(state, text))
+        extraction = extract(reply)
+        if extraction.answer is None:
+            return unparsable(extraction.reason)
+        return checked_extraction(extraction, state.text, lambda text: self.check(state, text))

@@ -91,23 +91,23 @@ def column_total(rng: random.Random, table: DrawnTable) -> TableQuestion:
 
 
 def row_difference(rng: random.Random, table: DrawnTable) -> TableQuestion:
-    one, other = rng.sample(range(len(table.rows)), 2)
-    totals = sum(table.cells[one]), sum(table.cells[other])
-    text = f"By how much does {table.rows[one]}'s total over all months exceed {table.rows[other]}'s? "
+    first, second = rng.sample(range(len(table.rows)), 2)
+    totals = sum(table.cells[first]), sum(table.cells[second])
+    text = f"By how much does {table.rows[first]}'s total over all months exceed {table.rows[second]}'s? "
     text += "Write less with a minus sign."
-    working = "\n".join(f"{table.rows[row]}: {added(list(table.cells[row]))}" for row in (one, other))
+    working = "\n".join(f"{table.rows[row]}: {added(list(table.cells[row]))}" for row in (first, second))
     return text, totals[0] - totals[1], working, 2 * len(table.columns)
 
 
 def where_above(rng: random.Random, table: DrawnTable) -> TableQuestion:
-    one, other = rng.sample(range(len(table.columns)), 2)
+    first, second = rng.sample(range(len(table.columns)), 2)
     bound = rng.choice((30, 40, 50, 60))
-    above = [index for index, row in enumerate(table.cells) if row[one] > bound]
-    values = [table.cells[index][other] for index in above]
-    text = f"Take those who had more than {bound} in {table.columns[one]}. "
-    text += f"How much did they have in {table.columns[other]} together?"
-    names = listed(f"{table.rows[index]} {table.cells[index][one]}" for index in above) or "nobody"
-    working = f"More than {bound} in {table.columns[one]}: {names}.\n{added(values)}"
+    above = [index for index, row in enumerate(table.cells) if row[first] > bound]
+    values = [table.cells[index][second] for index in above]
+    text = f"Take those who had more than {bound} in {table.columns[first]}. "
+    text += f"How much did they have in {table.columns[second]} together?"
+    names = listed(f"{table.rows[index]} {table.cells[index][first]}" for index in above) or "nobody"
+    working = f"More than {bound} in {table.columns[first]}: {names}.\n{added(values)}"
     return text, sum(values), working, len(table.rows) + len(values)
 
 
@@ -120,11 +120,11 @@ def tinted_sum(rng: random.Random, table: DrawnTable) -> TableQuestion:
         for value, colour in zip(row[first : last + 1], colours[first : last + 1], strict=True)
     ]
     values = [value for value, colour in pairs if colour == tint]
-    found = [
+    tinted = [
         listed([row[k] for row, colours in zip(table.cells, table.tints, strict=True) if colours[k] == tint])
         for k in range(first, last + 1)
     ]
-    working = "; ".join(f"{table.columns[first + k]}: {numbers or 'none'}" for k, numbers in enumerate(found))
+    working = "; ".join(f"{table.columns[first + k]}: {numbers or 'none'}" for k, numbers in enumerate(tinted))
     text = f"What is the sum of the {tint} cells in the columns from {table.columns[first]} to {table.columns[last]}, "
     text += "these two and those that stand between them?"
     return text, sum(values), f"{working}.\n{added(values)}", len(pairs)

@@ -121,10 +121,10 @@ def mirrored(point: Cell, line: tuple[Cell, Cell], text: str) -> str:
 
 def angles(labels: Sequence[str], outside: bool) -> str:
     """What the angles of the figure add up to, and what is left for the one that is asked for."""
-    known = [int(label.removesuffix("°")) for label in labels if label != "x"]
+    degrees = [int(label.removesuffix("°")) for label in labels if label != "x"]
     total = 180 * (len(labels) - 2)
-    left = total - sum(known)
-    rest = f"{total} - ({' + '.join(map(str, known))}) = {left}"
+    left = total - sum(degrees)
+    rest = f"{total} - ({' + '.join(map(str, degrees))}) = {left}"
     lines = [f"The {len(labels)} angles of the figure add up to {total}: {rest}"]
     return "\n".join([*lines, f"x is beside it on a straight line: 180 - {left} = {180 - left}"] if outside else lines)
 
@@ -143,10 +143,10 @@ def shortest_way(graph: Any, letters: str, lengths: Sequence[dict[int, int]], an
         if node != graph.start:
             step = lengths[before][node]
             lines.append(f"{letters[node]} from {letters[before]}: {done[before]} + {step} = {length}")
-        for other, more in lengths[node].items():
-            heapq.heappush(waiting, (length + more, other, node))
+        for end, more in lengths[node].items():
+            heapq.heappush(waiting, (length + more, end, node))
     way = [letters.index(name) for name in answer.split(", ")]
-    total = added([lengths[one][other] for one, other in pairwise(way)])
+    total = added([lengths[start][end] for start, end in pairwise(way)])
     return "\n".join([f"Nearest to {letters[graph.start]} first:", *lines, f"The way {answer}: {total}"])
 
 
@@ -155,9 +155,9 @@ def maze_way(start: Cell, answer: str) -> str:
     steps = {"U": (-1, 0, "up"), "D": (1, 0, "down"), "L": (0, -1, "left"), "R": (0, 1, "right")}
     row, column = start
     lines = [f"The red disc is in row {row + 1}, column {column + 1}."]
-    for found in re.finditer(r"(.)\1*", answer):
-        dy, dx, name = steps[found[1]]
-        count = len(found[0])
+    for match in re.finditer(r"(.)\1*", answer):
+        dy, dx, name = steps[match[1]]
+        count = len(match[0])
         row, column = row + dy * count, column + dx * count
-        lines.append(f"{count} {name} to row {row + 1}, column {column + 1}: {found[0]}")
+        lines.append(f"{count} {name} to row {row + 1}, column {column + 1}: {match[0]}")
     return "\n".join(lines)

@@ -71,30 +71,30 @@ class History(TextWrapper):
             info = {**info, "role": "user"}  # the view is nobody's words but ours
         return observation, float(reward), terminated, truncated, info
 
-    def remember(self, seen: HistoryState, exchange: Exchange) -> HistoryState:
+    def remember(self, history: HistoryState, exchange: Exchange) -> HistoryState:
         """What is remembered after one more exchange."""
-        exchanges = (*seen.exchanges, exchange)
+        exchanges = (*history.exchanges, exchange)
         # The last exchange holds the current observation, so one more than the turns shown is kept.
         surplus = 0 if self.turns is None else max(0, len(exchanges) - max(1, self.turns))
         for old in exchanges[:surplus]:
-            seen = self.let_go(seen, old)
-        return seen._replace(exchanges=exchanges[surplus:], dropped=seen.dropped + surplus)
+            history = self.let_go(history, old)
+        return history._replace(exchanges=exchanges[surplus:], dropped=history.dropped + surplus)
 
-    def let_go(self, seen: HistoryState, exchange: Exchange) -> HistoryState:
+    def let_go(self, history: HistoryState, exchange: Exchange) -> HistoryState:
         """What is kept of an exchange that leaves the window: nothing, here."""
-        return seen
+        return history
 
-    def view(self, seen: HistoryState) -> str:
+    def view(self, history: HistoryState) -> str:
         """The observation that the policy gets."""
-        shown = [f"{quoted(action)}\n\n{observation}" for action, observation in seen.exchanges]
+        shown = [f"{quoted(action)}\n\n{observation}" for action, observation in history.exchanges]
         if self.turns == 0:
-            shown = [seen.exchanges[-1].observation]
-        return self._fitted(seen, shown)
+            shown = [history.exchanges[-1].observation]
+        return self._fitted(history, shown)
 
-    def _fitted(self, seen: HistoryState, shown: list[str]) -> str:
+    def _fitted(self, history: HistoryState, shown: list[str]) -> str:
         """First observation, note, and as many of the last turns as there is room for."""
-        head = [seen.first, *([f"{self.label}:\n{quoted(seen.note)}"] if seen.note else [])]
-        left_out, room = seen.dropped, self.max_chars - sum(len(part) + 2 for part in head) - 60
+        head = [history.first, *([f"{self.label}:\n{quoted(history.note)}"] if history.note else [])]
+        left_out, room = history.dropped, self.max_chars - sum(len(part) + 2 for part in head) - 60
         kept: list[str] = []
         for number, part in enumerate(reversed(shown)):
             room -= len(part) + 2
@@ -105,7 +105,7 @@ class History(TextWrapper):
         if left_out:
             head.append(f"[{left_out:,} earlier turn{'s' * (left_out > 1)} left out]")
         if not kept:  # not even the current observation has room beside the first
-            return seen.exchanges[-1].observation[: self.max_chars]
+            return history.exchanges[-1].observation[: self.max_chars]
         return "\n\n".join([*head, *reversed(kept)])
 
 
@@ -178,12 +178,12 @@ class SummaryHistory(History):
         self._configure(whole("turns", turns), None)
         self.summarise, self.max_summary = summarise, whole("max_summary", max_summary)
 
-    def let_go(self, seen: HistoryState, exchange: Exchange) -> HistoryState:
+    def let_go(self, history: HistoryState, exchange: Exchange) -> HistoryState:
         """Folds the exchange into the summary, cut at ``max_summary`` characters."""
-        summary = self.summarise(seen.note, exchange.action, exchange.observation)
+        summary = self.summarise(history.note, exchange.action, exchange.observation)
         if not isinstance(summary, str):
             raise TypeError(f"summarise must return a text, got {type(summary).__name__}")
-        return seen._replace(note=summary[: self.max_summary])
+        return history._replace(note=summary[: self.max_summary])
 
 
 def quoted(text: str) -> str:

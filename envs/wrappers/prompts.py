@@ -66,8 +66,8 @@ class SystemPrompt(TextWrapper):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode with the other system prompt."""
         observation, info = self.env.reset(seed=seed, options=options)
-        own = [info["system"]] if info.get("system") else []
-        parts = {"instead": [self.text], "before": [self.text, *own], "after": [*own, self.text]}[self.where]
+        inner = [info["system"]] if info.get("system") else []
+        parts = {"instead": [self.text], "before": [self.text, *inner], "after": [*inner, self.text]}[self.where]
         return observation, with_system(info, "\n\n".join(part for part in parts if part))
 
 

@@ -61,8 +61,8 @@ def last_box(text: str) -> str | None:
 def last_answer_tag(text: str) -> str | None:
     """What stands in the last ``<action>``, or else ``<answer>``."""
     visible = visible_text(text)
-    found = last_tagged(visible, "action")
-    return last_tagged(visible, "answer") if found is None else found
+    answer = last_tagged(visible, "action")
+    return last_tagged(visible, "answer") if answer is None else answer
 
 
 def first_line(text: str) -> str | None:
@@ -109,9 +109,9 @@ class ActionRepair(TextWrapper):
         legal: Callable[[Any], Iterable[str]] | None = None,
     ) -> None:
         super().__init__(env, rules=tuple(rules), **({} if legal is None else {"legal": legal}))
-        known = (*RULES, "nearest")
-        if isinstance(rules, str) or any(rule not in known for rule in rules):
-            raise ValueError(f"rules must be a sequence of {', '.join(known)}; got {rules!r}")
+        rules_known = (*RULES, "nearest")
+        if isinstance(rules, str) or any(rule not in rules_known for rule in rules):
+            raise ValueError(f"rules must be a sequence of {', '.join(rules_known)}; got {rules!r}")
         if "nearest" in rules and legal is None:
             raise ValueError("the rule 'nearest' needs legal=, a function of the task's state to the legal actions")
         self.rules, self.legal = tuple(rules), legal
@@ -147,11 +147,11 @@ def _spelt(action: str) -> bool:
     return sum(map(str.isalpha, action)) >= 4 and not any(map(str.isdigit, action))
 
 
-def one_slip(one: str, other: str) -> bool:
+def one_slip(word: str, other: str) -> bool:
     """Whether one letter more, less, or another, or two neighbours exchanged, make one text of the other."""
-    if one == other or abs(len(one) - len(other)) > 1:
+    if word == other or abs(len(word) - len(other)) > 1:
         return False
-    short, long = sorted((one, other), key=len)
+    short, long = sorted((word, other), key=len)
     start = next((i for i, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
     if len(short) < len(long):
         return short[start:] == long[start + 1 :]

@@ -65,16 +65,16 @@ class RubricReward(TextWrapper):
         prompt = self.memory or ""
         observation, reward, terminated, truncated, info = self.env.step(action)
         self.memory = text_of(observation)
-        own: Verdict | None = info.get("verdict")
-        faulty = own is not None and not own.valid
+        verdict: Verdict | None = info.get("verdict")
+        faulty = verdict is not None and not verdict.valid
         if faulty or not (self.every_turn or terminated or truncated):
             return observation, float(reward), terminated, truncated, info
         paid = self._paid(Sample(action, prompt=prompt, truncated=truncated, info=info))
         if not paid.valid:
             info = {**info, "verdict": paid} | ({"success": False} if "success" in info else {})
             return observation, 0.0, terminated, not terminated, info
-        if own is not None:
-            paid = own.replace(reward=paid.reward, parts={**paid.parts, "own": own.reward})
+        if verdict is not None:
+            paid = verdict.replace(reward=paid.reward, parts={**paid.parts, "own": verdict.reward})
         info = {**info, "verdict": paid}
         return observation, paid.reward, terminated, truncated, info
 

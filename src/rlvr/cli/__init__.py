@@ -59,13 +59,15 @@ def _run(words: list[str], traceback: bool) -> int:
         parser = _parser()
         if "_ARGCOMPLETE" in os.environ:
             completion.complete(parser)
-        known, rest = parser.parse_known_args(words)
+        options, rest = parser.parse_known_args(words)
         # A person's line editor and the live display speak to the terminal itself, and escape what they show.
-        speaks_itself = known.command in (environments.play, train.train)
-        with command_line(getattr(known, "allow_code", False)), plain_output(out=not speaks_itself):
-            if getattr(known, "env", None) is not None:
-                known.env = full_id(known.env) if isinstance(known.env, str) else [full_id(name) for name in known.env]
-            return int(known.command(known, rest))
+        speaks_itself = options.command in (environments.play, train.train)
+        with command_line(getattr(options, "allow_code", False)), plain_output(out=not speaks_itself):
+            if getattr(options, "env", None) is not None:
+                options.env = (
+                    full_id(options.env) if isinstance(options.env, str) else [full_id(name) for name in options.env]
+                )
+            return int(options.command(options, rest))
     except BrokenPipeError:  # whoever read our output has seen enough, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141

@@ -86,26 +86,26 @@ def _policy(folder: str, options: argparse.Namespace) -> Policy:
     """The policy in a folder; that of a run plays as it was trained, where no flag says otherwise."""
     from rlvr.cli.eval_agents import agent_of, config_of, say_taken, take_sampling
 
-    given = {"model": folder, "seed": options.seed, "temperature": 1.0, "max_new_tokens": options.max_new_tokens}
-    one = argparse.Namespace(
-        **given, vllm=None, endpoint=None, options=None, tool_messages=None, agent=None, device="cpu", no_system=None
+    settings = {"model": folder, "seed": options.seed, "temperature": 1.0, "max_new_tokens": options.max_new_tokens}
+    agent_options = argparse.Namespace(
+        **settings, vllm=None, endpoint=None, options=None, tool_messages=None, agent=None, device="cpu", no_system=None
     )
-    config = config_of(one)
-    if config is None and one.max_new_tokens is None:
-        one.max_new_tokens = MOVE_TOKENS
+    config = config_of(agent_options)
+    if config is None and agent_options.max_new_tokens is None:
+        agent_options.max_new_tokens = MOVE_TOKENS
     if options.brief:
-        one.no_system = True
-    taken = take_sampling(one, config)
+        agent_options.no_system = True
+    taken = take_sampling(agent_options, config)
     trained_brief = config is not None and bool(config.env.settings.get("brief"))
     say_taken(folder, taken, {"brief": True} if trained_brief and not options.brief else {})
     try:
         from rlvr.agents.models.transformers import TransformersAgent
 
-        agent = agent_of(one, {})
+        agent = agent_of(agent_options, {})
     except ModuleNotFoundError as error:
         raise ImportError(f'a model needs {error.name}: pip install "rlvr[train]"') from error
     assert isinstance(agent, TransformersAgent)
-    return Policy(agent, not one.no_system, options.brief or trained_brief)
+    return Policy(agent, not agent_options.no_system, options.brief or trained_brief)
 
 
 def _exploitabilities(policies: Mapping[str, Policy], referee: Referee) -> dict[str, dict[str, float]]:
@@ -113,15 +113,15 @@ def _exploitabilities(policies: Mapping[str, Policy], referee: Referee) -> dict[
     from rlvr.agents.players.text_policy import model_scorer, text_policy
     from rlvr.envs.players.exploitability import exploitability
 
-    found = {}
+    values = {}
     for name, (agent, system, brief) in policies.items():
         scorer = model_scorer(agent.model, agent.renderer)
         policy = text_policy(referee, scorer, system=system, brief=brief)
         value = exploitability(referee.game, policy).value
-        found[name] = {"exploitability": value, "mean_mass": policy.mean_mass, "least_mass": policy.least_mass}
-    if not found:
+        values[name] = {"exploitability": value, "mean_mass": policy.mean_mass, "least_mass": policy.least_mass}
+    if not values:
         raise ValueError("--exploitability is of a model: name one as model:FOLDER")
-    return found
+    return values
 
 
 def _entrant(name: str, referee: Referee, policies: Mapping[str, Policy]) -> Any:

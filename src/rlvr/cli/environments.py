@@ -32,9 +32,9 @@ def card(options: argparse.Namespace, rest: list[str]) -> int:
     from rlvr.envs.cards import card as describe
 
     ids = []
-    for given in options.env:
-        require_registered(given, {})
-        module, _, env_id = given.rpartition(":")
+    for asked in options.env:
+        require_registered(asked, {})
+        module, _, env_id = asked.rpartition(":")
         if module:
             importlib.import_module(module)  # which registers the id
         ids.append(env_id)
@@ -107,10 +107,10 @@ def doctor(options: argparse.Namespace, rest: list[str]) -> int:
     return 0
 
 
-def _seed(given: int | None) -> int:
+def _seed(seed: int | None) -> int:
     import secrets
 
-    return secrets.randbits(32) if given is None else given
+    return secrets.randbits(32) if seed is None else seed
 
 
 def add_parsers(commands: Any) -> None:

@@ -41,26 +41,26 @@ def evaluate(options: argparse.Namespace, rest: list[str]) -> int:
     for name, least in _LEAST.items():
         if (value := getattr(options, name)) is not None and value < least:
             raise ValueError(f"--{name.replace('_', '-')} must be at least {least}, got {value}")
-    given = settings_of(options)
-    suite = pinned_suite(options, given) if options.suite is not None else None
+    settings = settings_of(options)
+    suite = pinned_suite(options, settings) if options.suite is not None else None
     agents = each_agent(options, suite)
     check_samples(agents, options.samples)
-    configs = [config_of(one) for one in agents]
-    taken = [take_sampling(one, config) for one, config in zip(agents, configs, strict=True)]
-    entries, trained = _entries(options, suite, given, configs)
-    given = {**trained, **given}
-    for one, config, texts in zip(agents, configs, taken, strict=True):
-        say_taken(one.model or one.vllm, texts, {} if config is None else trained)
+    configs = [config_of(agent) for agent in agents]
+    taken = [take_sampling(agent, config) for agent, config in zip(agents, configs, strict=True)]
+    entries, trained = _entries(options, suite, settings, configs)
+    settings = {**trained, **settings}
+    for agent, config, texts in zip(agents, configs, taken, strict=True):
+        say_taken(agent.model or agent.vllm, texts, {} if config is None else trained)
     results: list[dict[str, Any]] = []
     played: list[tuple[str, list[Episode]]] = []
     status = 0
-    for one in agents:
+    for agent in agents:
         try:
-            status |= _measure(one, given, entries, suite, results, played)
+            status |= _measure(agent, settings, entries, suite, results, played)
         except (ValueError, ImportError, OSError) as error:
             if len(agents) == 1:
                 raise
-            print(f"rlvr: {one.agent or one.model or one.vllm} cannot play: {error}", file=sys.stderr)
+            print(f"rlvr: {agent.agent or agent.model or agent.vllm} cannot play: {error}", file=sys.stderr)
             status = 1  # the others can, and what they play is worth the same
     if not options.dry_run:
         _show_together(options, results, played if len(agents) > 1 else [])
@@ -70,7 +70,7 @@ def evaluate(options: argparse.Namespace, rest: list[str]) -> int:
 def _entries(
     options: argparse.Namespace,
     suite: EvaluationSuite | None,
-    given: dict[str, Any],
+    set_values: dict[str, Any],
     configs: list[TrainConfig | None],
 ) -> tuple[dict[str, tuple[dict[str, Any], int | None]], dict[str, Any]]:
     """The environments by id, each with its settings and number of tasks; and what of the settings is from a run."""
@@ -85,8 +85,8 @@ def _entries(
     else:
         entries = {}
         for env_id in options.env:
-            settings = env_settings(configs, env_id, given)
-            entries[env_id] = ({**settings, **given}, options.episodes)
+            settings = env_settings(configs, env_id, set_values)
+            entries[env_id] = ({**settings, **set_values}, options.episodes)
             trained |= settings
     entries = {env_id: (with_test_split(env_id, settings), count) for env_id, (settings, count) in entries.items()}
     for env_id, (settings, _) in entries.items():
@@ -96,7 +96,7 @@ def _entries(
 
 def _measure(
     options: argparse.Namespace,
-    given: dict[str, Any],
+    env_settings: dict[str, Any],
     entries: dict[str, tuple[dict[str, Any], int | None]],
     suite: EvaluationSuite | None,
     results: list[dict[str, Any]],
@@ -107,7 +107,7 @@ def _measure(
     from rlvr.agents.evaluation.records import remove_if_empty
     from rlvr.cli.eval_agents import agent_of
 
-    agent = agent_of(options, given)
+    agent = agent_of(options, env_settings)
     try:
         plans = [_plan(env_id, settings, count, agent, options) for env_id, (settings, count) in entries.items()]
         if options.dry_run:
@@ -117,7 +117,7 @@ def _measure(
             names = (env_id.removeprefix("rlvr/") for env_id in entries)
             options.out = _new_record(suite.name if suite is not None else "+".join(names), options.agent)
         if options.out is not None:
-            kept = {**vars(options), "command": "eval", **given, "suite": suite and suite.digest}
+            kept = {**vars(options), "command": "eval", **env_settings, "suite": suite and suite.digest}
             _same_evaluation(options.out, kept)
         episodes: list[Episode] = []
         played.append((options.agent, episodes))
@@ -316,10 +316,10 @@ def determinism(options: argparse.Namespace, scripted: bool) -> dict[str, list[s
     return {"seeded": seeded, "not_seeded": loose}
 
 
-def as_line(found: dict[str, list[str]]) -> str:
+def as_line(names_of: dict[str, list[str]]) -> str:
     """The same as one line."""
-    loose = ", ".join(found["not_seeded"]) or "nothing; a second run plays the same episodes"
-    return f"seeded: {', '.join(found['seeded'])}; not seeded: {loose}"
+    loose = ", ".join(names_of["not_seeded"]) or "nothing; a second run plays the same episodes"
+    return f"seeded: {', '.join(names_of['seeded'])}; not seeded: {loose}"
 
 
 class EvaluationProgress:
@@ -404,7 +404,7 @@ def _same_evaluation(record: Path, options: dict[str, Any]) -> None:
     """Write what is measured beside the record; refuse to go on with a record of something else."""
     from rlvr.agents.evaluation.records import options_beside
 
-    given = {name: str(value) for name, value in options.items() if name not in _NOT_MEASURED}
+    settings = {name: str(value) for name, value in options.items() if name not in _NOT_MEASURED}
     beside = options_beside(record)
     record.parent.mkdir(parents=True, exist_ok=True)
     if beside.exists():
@@ -415,11 +415,13 @@ def _same_evaluation(record: Path, options: dict[str, Any]) -> None:
         if not isinstance(before, dict) or "command" not in before:
             raise ValueError(f"{beside} does not hold the options of an evaluation: remove it, or give another --out")
         changed = sorted(
-            name for name in {*before, *given} - {*_NOT_MEASURED} if before.get(name, "None") != given.get(name, "None")
+            name
+            for name in {*before, *settings} - {*_NOT_MEASURED}
+            if before.get(name, "None") != settings.get(name, "None")
         )
         if changed and record.exists():
             raise ValueError(f"{record} was made with another {', '.join(changed)}: give another --out")
-    write_whole(beside, json.dumps(given, indent=1))
+    write_whole(beside, json.dumps(settings, indent=1))
 
 
 def price(text: str) -> tuple[float, float]:

@@ -97,30 +97,35 @@ def each_agent(options: argparse.Namespace, suite: EvaluationSuite | None) -> li
         raise ValueError("say who plays: --agent expert, --model NAME or --vllm MODEL")
     if twice := next((agent for number, agent in enumerate(named) if agent in named[:number]), None):
         raise ValueError(f"an agent is named twice: {' at '.join(twice.values())}")
-    found = [_with_agent(options, agent, len(named) > 1) for agent in named]
+    agents = [_with_agent(options, agent, len(named) > 1) for agent in named]
     if options.out is not None and (len(named) > 1 or options.out.is_dir()):
         if options.out.is_file() or options.out.suffix == ".jsonl":
             raise ValueError(
                 f"several agents have a file each: --out takes a folder for them, not the file {options.out}"
             )
         taken: dict[str, int] = {}
-        for one in found:
-            name = re.sub(r"[^A-Za-z0-9._-]+", "_", one.agent or one.model or one.vllm).strip("._") or "agent"
+        for agent_options in agents:
+            name = (
+                re.sub(
+                    r"[^A-Za-z0-9._-]+", "_", agent_options.agent or agent_options.model or agent_options.vllm
+                ).strip("._")
+                or "agent"
+            )
             taken[name] = taken.get(name, 0) + 1
-            one.out = options.out / (f"{name}.jsonl" if taken[name] == 1 else f"{name}-{taken[name]}.jsonl")
-    return found
+            agent_options.out = options.out / (f"{name}.jsonl" if taken[name] == 1 else f"{name}-{taken[name]}.jsonl")
+    return agents
 
 
 def _with_agent(options: argparse.Namespace, agent: dict[str, str], several: bool) -> argparse.Namespace:
-    one = argparse.Namespace(**{**vars(options), "agent": None, "model": None, "vllm": None})
+    agent_options = argparse.Namespace(**{**vars(options), "agent": None, "model": None, "vllm": None})
     if "endpoint" in agent and agent["endpoint"] != options.endpoint:
-        one.api_key_env = None  # a key is for the server that the command names, and no other
-    vars(one).update(agent)
-    if several and one.endpoint is None and one.vllm is None:
-        one.options = one.tool_messages = one.api_key_env = None
-    if several and one.agent is not None:
-        one.endpoint = one.options = one.tool_messages = one.api_key_env = None
-    return one
+        agent_options.api_key_env = None  # a key is for the server that the command names, and no other
+    vars(agent_options).update(agent)
+    if several and agent_options.endpoint is None and agent_options.vllm is None:
+        agent_options.options = agent_options.tool_messages = agent_options.api_key_env = None
+    if several and agent_options.agent is not None:
+        agent_options.endpoint = agent_options.options = agent_options.tool_messages = agent_options.api_key_env = None
+    return agent_options
 
 
 def check_samples(agents: list[argparse.Namespace], samples: int) -> None:
@@ -129,17 +134,17 @@ def check_samples(agents: list[argparse.Namespace], samples: int) -> None:
     Raises:
         ValueError: there are to be several samples, and no agent's can differ.
     """
-    alike = [one for one in agents if not (one.agent == "random" or (one.temperature and one.agent is None))]
+    alike = [agent for agent in agents if not (agent.agent == "random" or (agent.temperature and agent.agent is None))]
     if samples == 1 or not alike:
         return
     why = "--temperature 0 takes the likeliest token each time"
-    if scripted := [one.agent for one in alike if one.agent]:
+    if scripted := [agent.agent for agent in alike if agent.agent]:
         why = f"--agent {scripted[0]} does the same each time"
     if len(alike) == len(agents):
         raise ValueError(f"--samples {samples} needs samples that can differ: {why}")
-    for one in alike:
-        one.samples = 1
-    names = ", ".join(one.agent or one.model or one.vllm for one in alike)
+    for agent in alike:
+        agent.samples = 1
+    names = ", ".join(agent.agent or agent.model or agent.vllm for agent in alike)
     print(f"rlvr: {why}: {names} plays each task once, the others {samples} times", file=sys.stderr)
 
 
@@ -301,7 +306,7 @@ def _sampling(config: TrainConfig) -> dict[str, Any]:
     }
 
 
-def env_settings(configs: list[TrainConfig | None], env_id: str, given: dict[str, Any]) -> dict[str, Any]:
+def env_settings(configs: list[TrainConfig | None], env_id: str, named: dict[str, Any]) -> dict[str, Any]:
     """What the runs whose policies are measured say of an environment and no flag does; nothing where they differ."""
     each = [
         _env_settings(config)
@@ -315,7 +320,7 @@ def env_settings(configs: list[TrainConfig | None], env_id: str, given: dict[str
             file=sys.stderr,
         )
         return {}
-    return {name: value for name, value in (each[0] if each else {}).items() if name not in given}
+    return {name: value for name, value in (each[0] if each else {}).items() if name not in named}
 
 
 def _env_settings(config: TrainConfig) -> dict[str, Any]:

@@ -92,9 +92,9 @@ def _package(options: argparse.Namespace) -> int:
 
 
 def _require_no_filters(options: argparse.Namespace, reason: str) -> None:
-    given = [name for name in EPISODES_ONLY if getattr(options, name)]
-    if given or options.format != "chat":
-        name = given[0].replace("_", "-") if given else "format"
+    named = [name for name in EPISODES_ONLY if getattr(options, name)]
+    if named or options.format != "chat":
+        name = named[0].replace("_", "-") if named else "format"
         raise ValueError(f"--{name} is for episodes, and {reason}")
 
 
@@ -128,7 +128,7 @@ def _demonstrated(options: argparse.Namespace) -> Iterator[Episode]:
     require_registered(env_id, settings)
     rollout = Rollout(env_id, ExpertAgent(), env_settings=settings)
     requests = task_requests(size_of(rollout.env), options.episodes, seed=options.seed)
-    return (episode for _, episode in sorted(rollout.stream(requests), key=lambda found: found[0]))
+    return (episode for _, episode in sorted(rollout.stream(requests), key=lambda numbered: numbered[0]))
 
 
 def add_parsers(commands: Any) -> None:

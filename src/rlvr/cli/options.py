@@ -38,10 +38,10 @@ class CommandParser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse's; a command knows all its words, unless it takes the fields of a config too."""
-        known, rest = super().parse_known_args(args, namespace)
-        if rest and not getattr(known, "takes_fields", False):
+        options, rest = super().parse_known_args(args, namespace)
+        if rest and not getattr(options, "takes_fields", False):
             self.error(f"unrecognized arguments: {' '.join(rest)}")
-        return known, rest
+        return options, rest
 
     def error(self, message: str) -> NoReturn:
         """Raises UsageError, where argparse would print the usage and exit."""

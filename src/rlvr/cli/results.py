@@ -53,26 +53,26 @@ def regrade(options: argparse.Namespace, rest: list[str]) -> int:
     by_env: dict[str, list[Episode]] = {}
     for episode in recorded(options.file):
         by_env.setdefault(episode.env_id, []).append(episode)
-    found: list[Regraded] = []
+    regraded: list[Regraded] = []
     lenient = 0
     for env_id, episodes in by_env.items():
         require_registered(env_id, settings)
         rollout = Rollout(env_id, ConstantAgent(), env_settings=settings)
-        found += played_again(rollout, episodes)
-        lenient += lenient_successes(rollout, [each.after for each in found[-len(episodes) :]])
-    for each in found:
+        regraded += played_again(rollout, episodes)
+        lenient += lenient_successes(rollout, [each.after for each in regraded[-len(episodes) :]])
+    for each in regraded:
         if each.changed:
             other = "" if each.same_task else " (the task has changed)"
             print(f"{each.before.key}: {_outcome(each.before)} -> {_outcome(each.after)}{other}")
     if options.out is not None:
-        write_episodes(options.out, [each.after for each in found])
+        write_episodes(options.out, [each.after for each in regraded])
         mark_written(options.out)
-    changed, others = sum(e.changed for e in found), sum(not e.same_task for e in found)
-    print(f"{len(found)} episodes, {changed} verdicts changed, {others} saw another observation than now")
-    for note in digest_notes([("the record", [e.before for e in found]), ("now", [e.after for e in found])]):
+    changed, others = sum(e.changed for e in regraded), sum(not e.same_task for e in regraded)
+    print(f"{len(regraded)} episodes, {changed} verdicts changed, {others} saw another observation than now")
+    for note in digest_notes([("the record", [e.before for e in regraded]), ("now", [e.after for e in regraded])]):
         print(f"note: {note}")
-    print(f"before:\n{summarise([e.before for e in found])}\nnow:\n{summarise([e.after for e in found])}")
-    if single := sum(e.after.valid and len(e.after.turns) == 1 for e in found):
+    print(f"before:\n{summarise([e.before for e in regraded])}\nnow:\n{summarise([e.after for e in regraded])}")
+    if single := sum(e.after.valid and len(e.after.turns) == 1 for e in regraded):
         of_what = "the last number or single letter of a reply, in whatever form; never a reward"
         print(f"lenient success {lenient}/{single} = {lenient / single:.3f} ({of_what})")
     return 0
@@ -86,51 +86,51 @@ def table(options: argparse.Namespace, rest: list[str]) -> int:
         require_new(options.out, options.force)
     from rlvr.agents.evaluation.table import result_table, setting_notes
 
-    results = [_result(given) for given in _files(options.files)]
+    results = [_result(name) for name in _files(options.files)]
     agents = [agent for agent, _, _, _ in results]
     played_with = [
         (agent if agents.count(agent) == 1 else f"{agent} in {path}", played)
         for agent, path, _, played in results
         if played is not None
     ]
-    found = result_table([(agent, episodes) for agent, _, episodes, _ in results], setting_notes(played_with))
+    text = result_table([(agent, episodes) for agent, _, episodes, _ in results], setting_notes(played_with))
     if options.out is None:
-        print(found.to_markdown(), end="")
+        print(text.to_markdown(), end="")
         return 0
-    write_whole(options.out, found.to_html() if options.out.suffix == ".html" else found.to_markdown())
+    write_whole(options.out, text.to_html() if options.out.suffix == ".html" else text.to_markdown())
     mark_written(options.out)
     print(options.out)
     return 0
 
 
-def _files(given: list[str]) -> list[str]:
+def _files(names: list[str]) -> list[str]:
     """The files that are named, and those in a folder that is: `rlvr eval` of several agents writes one."""
     from rlvr.agents.evaluation.records import is_beside_episodes
 
-    found: list[str] = []
-    for name in given:
+    paths: list[str] = []
+    for name in names:
         inside = [name]
         if Path(name).is_dir():
             inside = sorted(str(path) for path in Path(name).glob("*.jsonl") if not is_beside_episodes(path))
         if not inside:
             raise FileNotFoundError(f"the folder {name} holds no *.jsonl")
-        found += inside
-    return found
+        paths += inside
+    return paths
 
 
-def _result(given: str) -> tuple[str, Path, list[Episode], dict[str, Any] | None]:
+def _result(source: str) -> tuple[str, Path, list[Episode], dict[str, Any] | None]:
     """Of ``FILE`` or ``NAME=FILE`` the name of its agent, its path, its episodes and the options beside it, if any."""
     from rlvr.agents.evaluation.records import read_episodes
     from rlvr.agents.evaluation.table import name_of
 
-    name, _, file = given.rpartition("=")
-    path = Path(given if Path(given).is_file() else file)
+    name, _, file = source.rpartition("=")
+    path = Path(source if Path(source).is_file() else file)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     beside = path.with_name(path.name + ".options.json")
     played = load_json(beside.read_text(encoding="utf-8")) if beside.is_file() else None
     options = played if isinstance(played, dict) else None
-    return (name_of(path, options) if path == Path(given) else name), path, read_episodes(path), options
+    return (name_of(path, options) if path == Path(source) else name), path, read_episodes(path), options
 
 
 def _outcome(episode: Episode) -> str:

@@ -77,21 +77,25 @@ def _take_training(options: argparse.Namespace) -> argparse.Namespace:
     """
     from rlvr.cli.eval_agents import DEFAULTS, config_of, say_taken, take_sampling
 
-    given = {"dtype": options.dtype, "max_length": options.max_length}
-    one = argparse.Namespace(**{**dict.fromkeys(DEFAULTS), **given}, model=options.model, vllm=None, endpoint=None)
-    config = config_of(one)
-    take_sampling(one, config)
-    options.dtype, options.max_length = one.dtype, one.max_length
+    settings = {"dtype": options.dtype, "max_length": options.max_length}
+    agent_options = argparse.Namespace(
+        **{**dict.fromkeys(DEFAULTS), **settings}, model=options.model, vllm=None, endpoint=None
+    )
+    config = config_of(agent_options)
+    take_sampling(agent_options, config)
+    options.dtype, options.max_length = agent_options.dtype, agent_options.max_length
     if config is None:
-        one.max_new_tokens = None  # all that the length leaves
-        return one
+        agent_options.max_new_tokens = None  # all that the length leaves
+        return agent_options
     served = SERVED if options.engine != "vllm" else SERVED - set(LACKING_IN_VLLM)
-    decided = sorted(name for name in served if given.get(name) is None and getattr(one, name) != DEFAULTS[name])
-    say_taken(options.model, [f"{name} {getattr(one, name)}" for name in decided], {})
+    decided = sorted(
+        name for name in served if settings.get(name) is None and getattr(agent_options, name) != DEFAULTS[name]
+    )
+    say_taken(options.model, [f"{name} {getattr(agent_options, name)}" for name in decided], {})
     lacking = LACKING | (LACKING_IN_VLLM if options.engine == "vllm" else {})
-    for text in (text for name, text in lacking.items() if getattr(one, name) != DEFAULTS[name]):
+    for text in (text for name, text in lacking.items() if getattr(agent_options, name) != DEFAULTS[name]):
         print(f"rlvr: {options.model} is not served as it was trained: {text}", file=sys.stderr)
-    return one
+    return agent_options
 
 
 def _not_listening(host: str, port: int, error: OSError) -> ValueError:

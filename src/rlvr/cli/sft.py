@@ -47,8 +47,8 @@ def sft(options: argparse.Namespace, rest: list[str]) -> int:
     def measured(epoch: int, loss: float | None) -> None:
         unseen = mean_loss(learner, held_out, options.batch_size) if held_out else None
         record["epochs_done"].append({"epoch": epoch, "loss": loss, "held_out_loss": unseen})
-        found = {"loss": loss, "held-out loss": unseen}
-        figures = [f"{name} {value:.4f}" for name, value in found.items() if value is not None]
+        losses = {"loss": loss, "held-out loss": unseen}
+        figures = [f"{name} {value:.4f}" for name, value in losses.items() if value is not None]
         if figures:
             print(f"epoch {epoch} of {options.epochs}: {', '.join(figures)}", flush=True)
 

@@ -65,9 +65,9 @@ def plan(options: argparse.Namespace, rest: list[str]) -> int:
         if in_transformers(config)
         else ENGINE_OVERHEAD,
     )
-    found = make(config, shape, device, assumed)
-    print(describe(found), end="")
-    return 0 if found.fits else 1
+    report = make(config, shape, device, assumed)
+    print(describe(report), end="")
+    return 0 if report.fits else 1
 
 
 def _at_least(value: Any, least: int, name: str) -> Any:

@@ -78,11 +78,11 @@ def parse(arguments: Sequence[str], more_flags: Sequence[str] = ()) -> tuple[Tra
     parser.add_argument("--allow-code", action="store_true", help="let the config name modules, functions, commands")
     _add_options(parser)
     asks_help = {"-h", "--help"} & set(arguments)
-    own, given = parser.parse_known_args([word for word in arguments if word not in asks_help])
+    options, words_left = parser.parse_known_args([word for word in arguments if word not in asks_help])
     source: Any = CliSettingsSource(Flags, root_parser=parser)
-    if own.resume and not asks_help:
-        return _resumed(given, own.config), True
-    values = read_yaml(own.config) if own.config is not None else {}
+    if options.resume and not asks_help:
+        return _resumed(words_left, options.config), True
+    values = read_yaml(options.config) if options.config is not None else {}
     try:
         flags = Flags(_cli_settings_source=source(args=list(arguments)), **values)
     except ValidationError as error:
@@ -115,13 +115,13 @@ def add_fields(parser: argparse.ArgumentParser, *, options: bool) -> None:
     CliSettingsSource(Flags, root_parser=parser)
 
 
-def _resumed(given: list[str], config: Path | None) -> TrainConfig:
+def _resumed(arguments: list[str], config: Path | None) -> TrainConfig:
     """The saved config of the run that is gone on with, perhaps with more steps."""
     words = Parser(prog="rlvr train --resume", add_help=False, allow_abbrev=False)
     words.add_argument("--out", type=Path, required=True)
     words.add_argument("--steps", type=int)
     try:
-        asked = words.parse_args(given)
+        asked = words.parse_args(arguments)
         out, steps = asked.out, asked.steps
     except ConfigError:
         out = None

@@ -164,16 +164,16 @@ def _regraded(
 
     with _one_sentence("it cannot be graded again"):
         before, rollout = _rebuilt(record, name, sources, settings)
-        (found,) = regrade(rollout, [before])
+        (regraded,) = regrade(rollout, [before])
     outcomes = [
         {
             "status": e.verdict.status if e.verdict else "unfinished",
             "reward": e.reward,
             "reason": e.verdict.reason if e.verdict else "",
         }
-        for e in (found.before, found.after)
+        for e in (regraded.before, regraded.after)
     ]
-    return {"before": outcomes[0], "after": outcomes[1], "changed": found.changed, "same_task": found.same_task}
+    return {"before": outcomes[0], "after": outcomes[1], "changed": regraded.changed, "same_task": regraded.same_task}
 
 
 def add_parsers(commands: Any) -> None:
