@@ -113,7 +113,8 @@ _EXCLAIMED = re.compile(r"""(?:[ *`$_"'\]]|(?<![\\A-Za-z])[A-Za-z]{3,}|/[A-Za-z]
 # What begins so takes the sentence before it back, or offers another answer.
 _RETRACTED: Final = r"(?!\s*(?i:or|nor|wait|alternatively|maybe|perhaps|actually|no(?=[,.!]| wait\b))\b)"
 _SENTENCE_END = re.compile(
-    rf"(?:(?<!\.[A-Za-z])\.(?:\s|$)|\u3002|!\s+(?=[A-Z])){_RETRACTED}|,? \(?(?:because|since|as|which|where)\b"
+    rf"(?:(?<!\.[A-Za-z])\.(?:\s|$)|\u3002|!\s+(?=[A-Z])){_RETRACTED}"
+    r"|,? \(?(?:because|since|as(?! (?:an?|my) )|which|where)\b|, (?:who|whose|whom)\b"
 )
 
 

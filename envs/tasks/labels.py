@@ -33,6 +33,13 @@ _COUNTED = re.compile(
     re.DOTALL,
 )
 _LABELLED = re.compile(r"[=:]|\d[.)]\s|\s-\s|\s(?:is|are|has|holds|gets)\s")
+_NAMES_ARE = re.compile(
+    r"[Tt]he [a-z]{3,20}s of (?P<names>[A-Z][a-z]{1,20}(?:(?:, |,? and )[A-Z][a-z]{1,20}){1,10}) are (?P<values>.+)"
+)
+_GROUP = re.compile(
+    r"(?P<names>[A-Z][a-z]{1,20}(?:(?:, |,? and )[A-Z][a-z]{1,20}){0,10}) (?:is|are)(?: both| all)?(?: an?)? "
+    r"(?P<value>[a-z]{1,20})(?= ?(?:[;,.\n]|and |while |but |$))"
+)
 _PAIRED = re.compile(r"([A-Za-z0-9]{1,20})-([A-Za-z0-9]{1,20})")
 _BRACKETED = re.compile(r"\(([A-Za-z0-9]{1,20}), ?([A-Za-z0-9]{1,20})\)")
 _IN_BRACKETS = re.compile(r"\((\d{1,3})\)(?= \S)")
@@ -47,6 +54,7 @@ _ROUTE = re.compile(r"\b(?:path|trip|tour|route)\b")
 _TRANSPOSED = re.compile(r"([\])]|\\end\{[pb]?matrix\})\s*\^\s*(?:T|\{\s*(?:T|\\top)\s*\}|\\top)\s*$")
 _TO_DIGITS: Final = str.maketrans("".join(map(chr, range(0x2080, 0x208A))), "0123456789")
 _INVERSE = re.compile(r"[A-Z]\s*\^\s*(?:\{\s*-1\s*\}|-1)\s*=\s*(?=\S)")
+_PRINTED = re.compile(r"^print (\w{1,30})$", re.MULTILINE)
 _LETTER = re.compile(r"[A-Za-z]")
 _NOUN = re.compile(r"([A-Za-z]{3,20}(?: [A-Za-z]{2,20})?)\s*(?:[=:]|\s(?:is|of)\s|(?=\s-?\d))\s*(\S.*)")
 _WHOLE = re.compile(rf"(\(?)((?:\\lambda|\u03bb|{_NAME})'?(?:,\s*{_NAME}){{0,20}})(\)?)\s*=\s*([^=:]*\S)", re.DOTALL)
@@ -83,8 +91,13 @@ def relabelled(parts: str, text: str, question: str) -> Iterator[str]:
         yield steps(ARROW.sub("-", parts))
         yield steps(plain(ARROW.sub("-", parts.replace(",\\ ", ", "))))
         yield from without_a_noun(plain(ARROW.sub(" = ", parts)), question)
-    if (named := named_first(text)) != text:
-        yield without_labels(named, question)
+    if " are " in text:
+        yield grouped(text, question)
+    for written in (text, text.replace(" is ", " ")):
+        if (named := named_first(written)) != written:
+            yield without_labels(named, question)
+    if (together := _NAMES_ARE.fullmatch(text)) and _listed(re.split(r", | and |, and ", together["names"]), question):
+        yield plain(together["values"])
     if "(" in text:
         yield without_labels(_VALUE_IN_BRACKETS.sub(r"\1 = \2", text), question)
         yield _PAIR.sub(r"\1\2", text)
@@ -121,6 +134,23 @@ def named_first(text: str) -> str:
         if len(matches) == len(parts) > 1:
             return ", ".join(f"{part['name']} = {part['value']}" for part in matches)
     return text
+
+
+def grouped(text: str, question: str) -> str:
+    """``Ann and Cas are knaves; Ben is a knight`` as ``knave, knight, knave``, where the question lists these names."""
+    values: dict[str, str] = {}
+    if re.sub(r"[;,.\s]|\b(?:and|while|but)\b", "", _GROUP.sub("", text)):
+        return text
+    for group in _GROUP.finditer(text):
+        names = re.split(r",? and |, ", group["names"])
+        value = group["value"]
+        if len(names) > 1:
+            value = value.removesuffix("s")
+        if len(set(names)) != len(names) or values.keys() & set(names) or denies(group["value"]):
+            return text
+        values |= dict.fromkeys(names, value)
+    names = sorted(values, key=question.rfind)
+    return ", ".join(values[name] for name in names) if len(values) > 1 and _listed(names, question) else text
 
 
 def without_hyphens(text: str, question: str) -> str:
@@ -168,9 +198,17 @@ def _parts(text: str) -> list[str]:
 
 def _listed(names: Sequence[str], question: str) -> bool:
     """Whether the question lists exactly these names in this order, and none of them denies anything."""
+    if _PRINTED.findall(question) == [*names]:
+        return True
     words = [re.escape(name.replace("{", "").replace("}", "")) for name in names]
+    if all(len(name) == 1 and name.isupper() for name in names) and not _listed_as(words, question):
+        words = [f"{initial}[a-z]+" for initial in words]
+    return not denies(" ".join(names)) and _listed_as(words, question)
+
+
+def _listed_as(words: Sequence[str], question: str) -> bool:
     listing = r"(?<![\w,])(?<!, )(?:" + r"(?:, | and |, and )".join(words) + r")(?!\w|, (?!in this order)\w| and \w)"
-    return not denies(" ".join(names)) and re.search(listing, question) is not None
+    return re.search(listing, question) is not None
 
 
 def without_labels(text: str, question: str) -> str:

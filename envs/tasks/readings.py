@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from rlvr.envs.rewards.dressing import QUOTES, plain, without_marks
+from rlvr.envs.rewards.grammar.remarks import behind_verb, without_aside
 from rlvr.envs.rewards.grammar.words import denies
 from rlvr.envs.tasks.labels import relabelled, without_a_noun, without_labels
 
@@ -22,6 +23,8 @@ _STRINGS = re.compile(rf"\[\s*{_QUOTED}(?:\s*,\s*{_QUOTED}){{1,400}}(?:\s*,)?\s*
 _STRING = re.compile(r"""'([^'\n]*)'|"([^"\n]*)\"""")
 _NUMBERED = re.compile(r"\s*(?:(?:row\s+|\()?(?=\d)|row\s+(?=\d{1,3}\s*=))(\d{1,3})\s*[.):=]\s+(\S.*)", re.IGNORECASE)
 _BULLET = re.compile(r"\s*([*\u2022-])\s+(\S.*)")
+_NOW = re.compile(r"^(?:today|now|so|thus|hence|therefore),? (?=[A-Z])", re.IGNORECASE)
+_BREAK = re.compile(r"<br ?/?>")
 _TABLE_RULE = re.compile(r"[\s|:+-]+")
 LONGEST: Final = 20_000
 
@@ -29,10 +32,11 @@ LONGEST: Final = 20_000
 def readings(answer: str, question: str = "") -> Iterator[str]:
     """An answer as it stands and its plainer forms, each once; ``question`` says which labels and units are its own."""
     texts: list[str] = []
-    for text in _forms(answer, question):
-        if text and text not in texts:
-            texts.append(text)
-            yield text
+    for written in dict.fromkeys((answer, without_aside(answer), behind_verb(answer))):
+        for text in _forms(written, question):
+            if text and text not in texts:
+                texts.append(text)
+                yield text
 
 
 def _forms(answer: str, question: str) -> Iterator[str]:
@@ -66,7 +70,10 @@ def parts_alone(answer: str) -> str:
         text = text[1:-1].strip()
     if _STRINGS.fullmatch(text):
         text = "\n".join(quoted or other for quoted, other in _STRING.findall(text))
-    text = without_marks(text)
+    text = _NOW.sub("", text)
+    if "\n" not in text and text[:1] != "|":
+        text = text.replace(" | ", ", ")
+    text = without_marks(_BREAK.sub("\n", text) if "<br" in text else text)
     lines = [line for line in text.split("\n") if line.strip()]
     if len(lines) > 1:
         text = "\n".join(_bare_lines(lines))

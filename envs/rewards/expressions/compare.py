@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
@@ -16,7 +17,15 @@ from rlvr.envs.rewards.grammar.tree import Node
 from rlvr.envs.rewards.grammar.units import measure
 
 MAX_ITEMS: Final = 24
+_NEAR: Final = 1e-9  # ends that lie as near are not put in order
 _ORDER: Final = {"<", ">", "<=", ">="}
+_NO_SOLUTION: Final = frozenset(
+    [
+        start + end
+        for start in ("no", "thereisno", "thereareno", "therearenoreal", "noreal")
+        for end in ("solution", "solutions")
+    ]
+)
 _FLIPPED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "!=": "!="}
 _STRUCTURES: Final = frozenset(["tuple", "set", "matrix", "list", "cup", "cap", "setminus", "rel", "text", "row"])
 
@@ -58,7 +67,10 @@ class _Comparison:
         if answer == gold:
             return True
         if gold.op == "text" or answer.op == "text":
-            return _letters(answer) == _letters(gold) != ""
+            nothing = Node("set")
+            return _letters(answer) == _letters(gold) != "" or (
+                nothing in (answer, gold) and "nosolution" in (_letters(answer), _letters(gold))
+            )
         if answer.op == "rel" or gold.op == "rel":
             return self.relations(answer, gold)
         if ("list", "and") in ((answer.op, answer.name), (gold.op, gold.name)):
@@ -224,6 +236,10 @@ class _Comparison:
             if set(answer.name.split()) | set(gold.name.split()) <= _ORDER:
                 return self.sets(answer, gold)
             return False
+        if answer.name == gold.name == "=" and {answer.args[0].op, gold.args[0].op} == {"call", "sym"}:
+            value, gold_value = _assigned(answer), _assigned(gold)
+            if value is not None and gold_value is not None:  # "f(x) =" for "y ="
+                return self.answers(value, gold_value)
         if answer.name in ("in", "~", "==", "->", "sim", "|") or gold.name in ("in", "~", "==", "->", "sim", "|"):
             return answer.name == gold.name and self.ordered(answer.args, gold.args)
         ratio = self._ratio(self._difference(answer), self._difference(gold))
@@ -287,9 +303,14 @@ def _without_estimate(node: Node) -> Node:
     if node.op != "rel" or not node.name.endswith("~"):
         return node
     names, value, estimate = node.name.split(), node.args[-2], node.args[-1]
+    if estimate.op == "quantity" and value.op not in ("quantity", "degree", "percent"):  # 36\pi \approx 113 cm^2
+        value = Node("quantity", (value,), name=estimate.name)
+        node = Node("rel", (*node.args[:-2], value, estimate), node.name)
     try:
-        exact = enclose(value)
-        close = abs(exact - enclose(estimate)) * 200 <= abs(exact)
+        exact = enclose(_unit_of(value)[0])
+        close = _unit_of(value)[1] == _unit_of(estimate)[1] and (
+            abs(exact - enclose(_unit_of(estimate)[0])) * 200 <= abs(exact)
+        )
     except NoValue:
         return node
     if not close or len(set(names)) > 2 or "~" in names[:-1] or _is_name(value):
@@ -328,7 +349,8 @@ def _letters(node: Node) -> str:
     """Words in one spelling: letters and digits, case and blanks aside; "" when the tree holds more than words."""
     if node.op == "text":
         words = re.findall(r"[^\W_]+", node.name.casefold())
-        return "".join(words[1:] if len(words) > 1 and words[0] in ("a", "an", "the") else words)
+        text = "".join(words[1:] if len(words) > 1 and words[0] in ("a", "an", "the") else words)
+        return "nosolution" if text in _NO_SOLUTION else text
     if node.op == "sym":
         return node.name.casefold()
     if node.op == "mul" and node.name == "implicit":
@@ -357,7 +379,9 @@ def _is_name(node: Node) -> bool:
         return node.name == "()" and all(arg.op == "sym" for arg in node.args)
     if node.op == "call" and node.name.startswith("\\"):  # f(2)
         return all(arg.op in ("sym", "num") for arg in node.args)
-    return node.op in ("add", "neg", "div", "call") and all(_is_name(arg) for arg in node.args)
+    return node.op in ("add", "neg", "div", "call", "cup", "cap", "setminus") and all(
+        _is_name(arg) for arg in node.args
+    )
 
 
 def _contains(node: Node, other: Node) -> bool:
@@ -406,7 +430,7 @@ def _rows(node: Node) -> list[tuple[Node, ...]] | None:
 def _vector(node: Node) -> tuple[Node, ...] | None:
     """The entries of a tuple, or of a matrix with one row or one column."""
     if node.op == "tuple":
-        return node.args if node.name == "()" else None
+        return node.args if node.name in ("()", "[]") else None
     if node.op != "matrix":
         return None
     if len(node.args) == 1:
@@ -441,6 +465,10 @@ def _is_set(node: Node) -> bool:
 
 def _intervals(node: Node) -> list[Interval] | None:
     """A real set as intervals: brackets, unions of them, single points, inequalities in one symbol."""
+    if node.op == "list" and all(item.op == "rel" and item.name == "!=" for item in node.args):
+        points = [_interval(item.args[1], True, item.args[1], True) for item in node.args]
+        is_one_symbol = len({item.args[0] for item in node.args}) == 1 and node.args[0].args[0].op == "sym"
+        return _complement([point for point in points if point]) if is_one_symbol and None not in points else None
     if node.op == "list" and node.name == "and":
         return _between(node.args)
     if node.op in ("cup", "list"):
@@ -451,6 +479,8 @@ def _intervals(node: Node) -> list[Interval] | None:
     if node.op == "set":
         points = [_interval(arg, True, arg, True) for arg in node.args]
         return None if None in points else [point for point in points if point is not None]
+    if node.op == "setminus" and len(node.args) == 2 and _is_real_line(_real_line(node.args[0])):
+        return _complement(_intervals(node.args[1]))
     if node.op == "tuple" and len(node.args) == 2 and node.name != "::":
         interval = _interval(node.args[0], node.name[0] == "[", node.args[1], node.name[1] == "]")
         return None if interval is None else [interval]
@@ -464,6 +494,36 @@ def _intervals(node: Node) -> list[Interval] | None:
         interval = _inequality(node)
         return None if interval is None else [interval]
     return None
+
+
+def _is_real_line(node: Node) -> bool:
+    return node.op == "tuple" and node.args == (Node("neg", (INFINITY,)), INFINITY)
+
+
+def _complement(intervals: list[Interval] | None) -> list[Interval] | None:
+    """The real numbers outside intervals that lie apart; None where their order is not settled."""
+    if intervals is None:
+        return None
+    start, is_closed = Node("neg", (INFINITY,)), False
+    outside: list[Interval] = []
+    try:
+        for each in sorted(intervals, key=lambda interval: _near_value(interval.low)):
+            gap = _near_value(each.low) - _near_value(start) if each.low != start else 0.0
+            if gap < -_NEAR or (gap < _NEAR and each.low != start):
+                return None
+            if gap:
+                outside.append(Interval(start, is_closed, each.low, not each.low_closed))
+            start, is_closed = each.high, not each.high_closed
+    except NoValue:
+        return None
+    return outside if start == INFINITY else [*outside, Interval(start, is_closed, INFINITY, False)]
+
+
+def _near_value(end: Node) -> float:
+    """About where an end of an interval lies."""
+    if end == INFINITY:
+        return math.inf
+    return -math.inf if end == Node("neg", (INFINITY,)) else float(enclose(end).real.mid())
 
 
 def _is_unsolved(node: Node) -> bool:

@@ -20,15 +20,23 @@ _WRAPPER = re.compile(
 )
 MAX_BARE_CHARS: Final = 200
 _PREFIX = re.compile(
-    r"(?:(?:so|thus|hence|therefore),? )?(?:(?:the |my )?(?:(?:correct|final|best|right) )?"
+    r"(?:(?:so|thus|hence|therefore),? |(?:after|by|based on|from|given|comparing) [a-z ]{3,60}, )?"
+    r"(?:(?:the |my )?(?:(?:correct|final|best|right) )?"
     r"(?:option|choice|answer|letter)(?: is)? ?:? ?|i (?:would |will )?(?:choose|pick|select|go with)(?: option)? )",
     re.IGNORECASE,
 )
 # A last line that is read without the word "answer".
 _NAMES_OPTION = re.compile(
-    r"[*_]{0,2}(?:(?:so|thus|hence|therefore),? )?(?:the |my )?(?:correct|final|best|right) "
-    r"(?:option|choice|letter)(?: is|:)",
+    r"[*_]{0,2}(?:(?:so|thus|hence|therefore),? |(?:after|by|based on|from|given|comparing) [a-z ]{3,60}, )?"
+    r"(?:the |my )?(?:correct|final|best|right) (?:option|choice|letter)(?: is|:)",
     re.IGNORECASE,
+)
+# A bold choice on a line of its own that begins the reply, with nothing below it that speaks of another.
+_ALONE_ABOVE = re.compile(r"(?P<choice>\*\*[^*\n]{1,80}\*\*[.:]?[ \t]{0,8}|\*\*[A-Z][.):]?\*\*[.):]? [^*\n]{1,80})\n")
+_TAKEN_BACK = re.compile(
+    r"(?<![A-Za-z'])(?![AI] [a-z])[A-Z](?![A-Za-z'])|\b(?i:wait|actually|instead|wrong|incorrect|not sure"
+    r"|correction|unless"
+    r"|rather|maybe|perhaps|possibly|probably|guess|options?|choices?)\b"
 )
 _SEVERAL_SENTENCES = re.compile(r"[.!?]\s+\S{1,40}\s+\S{1,40}\s+\S")
 _SUFFIX = re.compile(r"(?:is|was) (?:the )?(?:correct|right|best)(?: (?:one|option|choice|answer))?", re.IGNORECASE)
@@ -84,21 +92,28 @@ def grade_choice(
     found = extract(completion, markers)
     if found.marker is None and (bare := _bare(visible_text(completion))):
         doubted = options is None and _UNSURE.search(bare)
-        if not doubted and read_choice(bare, labels, options)[0] is not None:
-            found = Extraction(bare)
+        if not doubted and _chosen(Extraction(bare, "line"), labels, options)[0] is not None:
+            found = Extraction(bare, "line")
     if found.answer is None:
         return unparsable(found.reason)
-    chosen, reason = read_choice(found.answer, labels, options)
-    if chosen is None and found.marker in ("line", "hash"):
-        sentence = first_sentence(found, exclaimed=True)
-        behind = found.answer[len(sentence) :]
-        if not _DOUBTED.search(behind) and not _names_another(behind, labels):
-            chosen, reason = read_choice(sentence, labels, options)
-    if chosen is None and (bare := undressed(found.answer)) != found.answer:
-        chosen, _ = read_choice(bare, labels, options)
+    chosen, reason = _chosen(found, labels, options)
     if chosen is None:
         return unparsable(reason, found.answer)
     return correct(chosen) if chosen == reference else wrong(chosen)
+
+
+def _chosen(found: Extraction, labels: Sequence[str], options: Sequence[str] | None) -> tuple[str | None, str]:
+    """The one label that an answer means, or None and why not: as it stands, its first sentence, or undressed."""
+    answer = found.answer or ""
+    chosen, reason = read_choice(answer, labels, options)
+    if chosen is None and found.marker in ("line", "hash"):
+        sentence = first_sentence(found, exclaimed=True)
+        behind = answer[len(sentence) :]
+        if not _DOUBTED.search(behind) and not _names_another(behind, labels):
+            chosen, reason = read_choice(sentence, labels, options)
+    if chosen is None and (bare := undressed(answer)) != answer:
+        chosen, _ = read_choice(bare, labels, options)
+    return chosen, reason
 
 
 def _bare(text: str) -> str:
@@ -107,7 +122,15 @@ def _bare(text: str) -> str:
     line = lines[-1].strip() if lines else ""
     if len(line) > MAX_BARE_CHARS or _SEVERAL_SENTENCES.search(line):
         return ""
-    return line if len(text.strip()) == len(line) or _NAMES_OPTION.match(line) else ""
+    if len(text.strip()) == len(line):
+        return line.removeprefix("\u2705").replace("**", "").strip()
+    if _NAMES_OPTION.match(line):
+        return line.replace("**", "")
+    head = _ALONE_ABOVE.match(text.strip())
+    below = text.strip()[head.end() :] if head else ""
+    return (
+        head["choice"].replace("**", "") if head and not (_TAKEN_BACK.search(below) or _DOUBTED.search(below)) else ""
+    )
 
 
 def _labels(letters: str | Sequence[str], options: Sequence[str] | None) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from fractions import Fraction
 from functools import lru_cache
@@ -25,8 +25,9 @@ from rlvr.envs.rewards.expressions.simplest import why_not_simplest
 from rlvr.envs.rewards.extraction import MARKERS, extract, first_sentence
 from rlvr.envs.rewards.grammar.expression import parse
 from rlvr.envs.rewards.grammar.latex import MathLimitError, MathSyntaxError
+from rlvr.envs.rewards.grammar.remarks import without_aside, without_lead_words
 from rlvr.envs.rewards.grammar.tree import Node, number
-from rlvr.envs.rewards.grammar.written import denied_name, in_grammar
+from rlvr.envs.rewards.grammar.written import denied_name, in_grammar, without_exceptions
 
 MAX_REFERENCE_CHARS: Final = 4_000
 MAX_FOREIGN_CHARS: Final = 400
@@ -44,6 +45,13 @@ _NO_VALUE = re.compile(r"\b(?:no|none|not|never|nothing|undefined|impossible|emp
 _WORKED_OUT = re.compile(
     r"\\(?:i{0,3}nt|oint|sum|prod|lim(?:sup|inf)?)(?![A-Za-z])|[\u222b\u2211\u220f]"
     r"|\\[dt]?frac\s*\{\s*d(?:\^\{?[0-9]\}?)?\s*\}"
+)
+_ITEM = re.compile(r"[ \t]{0,8}(?:[-*\u2022]|[0-9]{1,2}[.)])[ \t]{1,8}(\S.*)")
+# 150 minutes (2.5 hours), 5\sqrt{3} (about 8.66)
+_BESIDE = re.compile(
+    r"(?P<value>[^=~\u2248]*[0-9A-Za-z}\u03c0]) {1,3}\((?:(?P<about>about|approximately|approx\.?|roughly"
+    r"|\u2248|~|\\approx)|=|i\.e\.|that is,?)? {0,2}"
+    r"(?P<equal>[0-9$][^()=,]*)\)"
 )
 _DISPLAY = ((r"\(", r"\)"), (r"\[", r"\]"), ("$$", "$$"), ("$", "$"))
 
@@ -200,12 +208,40 @@ def _settle(completion: str, reference: Any, markers: Sequence[str]) -> Verdict 
     if integer and _INTEGER.fullmatch(answer):
         return correct(answer) if int(answer) == int(reference) else wrong(answer)
     gold = gold or read_gold(reference)
-    text = undelimited(undressed(answer))
+    text = without_exceptions(undelimited(undressed(answer)))
     if spelling(text) == gold.spelling:
         return correct(text)
     if denied_name(text):
         return unparsable("a word before the equals sign denies the value", answer)
-    return _compare(in_grammar(text, gold.tree.op if gold.tree else ""), gold)
+    result = _compare_written(text, gold)
+    if isinstance(result, Pending) or result.status == "correct" or gold.tree is None:
+        return result
+    for other in _other_forms(answer, text, found.block if found.below else ""):
+        verdict = _compare_written(undelimited(undressed(other)), gold)
+        if isinstance(verdict, Pending) or verdict.status == "correct":
+            return verdict
+    return result
+
+
+def _other_forms(answer: str, text: str, block: str) -> Iterator[str]:
+    """An answer without a remark behind it, or words before it; with what stands in brackets behind it as its equal,
+    or its estimate; and of a list in lines all of these.
+    """
+    if (bare := without_aside(answer)) != answer:
+        yield bare
+    if (value := without_lead_words(text)) != text:
+        yield value
+    if equal := _BESIDE.fullmatch(text):
+        sign = "\\approx" if equal["about"] else "="
+        yield f"{equal['value']} {sign} {equal['equal']}"
+    lines = [_ITEM.fullmatch(line) for line in block.split("\n")]
+    if len(lines) > 1 and all(lines):
+        yield ", ".join(undelimited(undressed(line[1])) for line in lines if line)
+
+
+def _compare_written(text: str, gold: Gold) -> Verdict | Pending:
+    kind = "ratio" if gold.tree and gold.tree.name == "::" else gold.tree.op if gold.tree else ""
+    return _compare(in_grammar(text, kind), gold)
 
 
 def _compare(answer: str, gold: Gold) -> Verdict | Pending:

@@ -8,7 +8,7 @@ not a number: ``36+36`` earns nothing, ``x = 72`` and ``8 \\times 9 = 72`` do, `
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
@@ -20,6 +20,8 @@ from rlvr.envs.rewards.dressing import APPLIED, in_ascii, undressed, without_mar
 from rlvr.envs.rewards.errors import BadOption, BadReference
 from rlvr.envs.rewards.expressions.arithmetic import ArithmeticSyntaxError, evaluate
 from rlvr.envs.rewards.extraction import MARKERS, extract, first_sentence
+from rlvr.envs.rewards.grammar.remarks import without_aside, without_lead_words
+from rlvr.envs.rewards.grammar.units import compound
 from rlvr.envs.rewards.grammar.vocabulary import GREEK
 from rlvr.envs.rewards.grammar.words import LETTER_UNITS, NOT_UNITS, SCALES, SHORT_UNITS, denies
 
@@ -39,7 +41,7 @@ _LITERAL = re.compile(
 )
 _FRAC = re.compile(r"\\frac ?(?:\{ ?([-+]?[0-9][0-9,.]*) ?\}|([0-9])) ?(?:\{ ?([-+]?[0-9][0-9,.]*) ?\}|([0-9]))")
 _DELIMITER = re.compile(r"(?<!\\)\$")
-_POWER_OF_TEN = re.compile(r" ?\* ?10\^(?:\{ ?([-+]?[0-9]{1,6}) ?\}|([-+]?[0-9]{1,6}))")
+_POWER_OF_TEN = re.compile(r"(?<=[0-9}]) ?[*xX·⋅] ?10\^(?:[{(] ?([-+]?[0-9]{1,6}) ?[})]|([-+]?[0-9]{1,6}))")
 _WRAPPED = re.compile(
     r"\\(?:text|texttt|textsf|mathsf|mathtt|emph|textbf|textrm|textit|mathrm|mathbf|mathit|mbox|operatorname|bf|rm)"
     r"\s*\{([^{}]*)\}"
@@ -87,7 +89,7 @@ _REPLACEMENTS = (
     ("\\cfrac", "\\frac"), ("\\nicefrac", "\\frac"), ("\\sfrac", "\\frac"), ("\\Omega", "Ω"),
     ("\\mu ", "μ"), (",\\!", ","), ("\\!", ""), ("\\$", "$"), ("\\%", "%"), ("\\quad", " "),
     ("\\;", " "), ("\\:", " "), ("\\ ", " "), ("^\\circ", "°"), ("^{\\circ}", "°"), ("\\times", "*"),
-    ("\\cdot", "*"), ("\\div", "/"), ("\\pounds", "£"), ("\\euro", "€"), ("\\degree", "°"),
+    ("\\cdot", "*"), ("\\div", "/"), ("\\textdollar", "$"), ("\\pounds", "£"), ("\\euro", "€"), ("\\degree", "°"),
 )  # fmt: skip
 
 
@@ -139,6 +141,8 @@ def grade_number(
     if found.answer is None:
         return unparsable(found.reason)
     answer = found.answer
+    if found.below and _are_several(found.block):
+        return unparsable("several numbers", answer)
     text = answer if found.marker in ("boxed", "tag") else first_sentence(found, exclaimed=True)
     try:
         number = read_dressed(without_about(text) if rel_tol else text, read_number)
@@ -151,6 +155,14 @@ def grade_number(
     return correct(answer)
 
 
+def _are_several(block: str) -> bool:
+    """Whether lines below a marker are all numbers."""
+    try:
+        return len([read_dressed(line, read_number) for line in block.split("\n") if line.strip()]) > 1
+    except NotANumber:
+        return False
+
+
 def read_dressed(text: str, read: Callable[[str], T]) -> T:
     """What ``read`` makes of a text, or of the text without what stands around the whole of it.
 
@@ -160,11 +172,18 @@ def read_dressed(text: str, read: Callable[[str], T]) -> T:
     try:
         return read(text)
     except NotANumber:
-        for bare in dict.fromkeys((undressed(text), undressed(without_marks(text)))):
+        for bare in dict.fromkeys(_bare_forms(text)):
             if bare != text:
                 with suppress(NotANumber):
                     return read(bare)
         raise
+
+
+def _bare_forms(text: str) -> Iterator[str]:
+    yield undressed(text)
+    yield undressed(without_marks(text))
+    yield undressed(without_marks(without_aside(text)))
+    yield undressed(without_marks(without_lead_words(undressed(text))))
 
 
 def without_about(text: str) -> str:
@@ -226,6 +245,8 @@ def read_number(text: str) -> Number:
         return _literal(cleaned[label.end() :])
     if negative := _NEGATIVE.fullmatch(cleaned):
         return _literal("-" + negative[1])
+    if " " in cleaned and "s" in cleaned:
+        cleaned = compound(cleaned)
     return _literal(cleaned)
 
 
@@ -298,7 +319,7 @@ def _after_equals(text: str) -> Number:
             value = evaluate(left.replace("$", ""))
         except ArithmeticSyntaxError:
             raise NotANumber("the left-hand side of the equation is neither a name nor a computation") from None
-        if value != number.value:
+        if value != number.value and not (number.percent and value * 100 == number.value):
             raise NotANumber("the two sides of the equation are not equal")
     return number
 
@@ -324,7 +345,7 @@ def _literal(text: str) -> Number:
         value += _decimal(match["whole"])
     if "-" in (match["sign"], match["sign2"]):
         value = -value
-    attached = match["unit"] is not None and text[match.start("unit") - 1] != " "
+    attached = match["unit"] is not None and " " not in text[match.start("unit") - 1 : match.start("unit") + 1]
     scale, unit = _unit(match["unit"] or "", attached)
     return Number(value * scale, match["percent"] is not None or unit in ("percent", "per cent"), unit, divided)
 
@@ -361,6 +382,8 @@ def _unit(text: str, attached: bool) -> tuple[int, str]:
         words = words[1:]
     if any(word in NOT_UNITS or word in SCALES for word in words):
         raise NotANumber(f"{unit[:40]!r} is not a unit")
+    if len(words) > 1 and words[0] in ("of", "in", "a", "an") and not attached:
+        words = words[1:]
     if words and words[0].isalpha() and words[0] not in SHORT_UNITS and len(words[0]) < (4 if attached else 3):
         raise NotANumber(f"{unit[:40]!r} is not a unit")
     if scale == 1 and words and len(words[0]) == 1 and unit[0].isalpha() and unit[0] not in LETTER_UNITS:

@@ -12,6 +12,7 @@ from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
 from rlvr.envs.rewards.dressing import plain
 from rlvr.envs.rewards.errors import BadOption, BadReference
 from rlvr.envs.rewards.extraction import TAG_FIRST, extract, first_sentence
+from rlvr.envs.rewards.grammar.remarks import behind_verb, without_aside
 
 MAX_WORDS: Final = 200
 
@@ -20,6 +21,13 @@ _PUNCTUATION = re.compile(f"[{re.escape(string.punctuation)}\u201c\u201d\u201e\u
 _DOUBTED = re.compile(r"[?\uff1f][\s\"'`*_.!)}\]\u201d\u2019$]{0,20}$|~~")
 _DASHES = str.maketrans("\u2212\u2013\u2010\u2011", "----")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_HALF_OF_DAY = re.compile(r"(?<=\d) ?([ap])\.?m\b\.?")
+_YES_OR_NO = re.compile(
+    r"(?:(?P<yes>yes),? (?:it|they|she|he|there|we|this|that) (?:is|are|does|do|can|will|was|has|have)"
+    r"|(?P<no>no),? (?:it|they|she|he|there|we|this|that) (?:is|are|does|do|can|will|was|has|have)"
+    r"(?:n['\u2019]t| not|not))[.!]?",
+    re.IGNORECASE,
+)
 _WRAPPER = re.compile(r"\\(?:text|textbf|textrm|textit|mathrm|mbox)\s*\{([^{}]*)\}")
 
 
@@ -44,7 +52,10 @@ def grade_exact(
     if _DOUBTED.search(found.answer) and found.answer not in golds:
         return unparsable("a question, or struck through, is no answer", found.answer)
     answer = _WRAPPER.sub(r"\1", found.answer)
-    texts = (answer, plain(answer), _WRAPPER.sub(r"\1", first_sentence(found)))
+    sentence = _WRAPPER.sub(r"\1", first_sentence(found))
+    if short := _YES_OR_NO.fullmatch(sentence):
+        sentence = short["yes"] or short["no"]
+    texts = (answer, plain(answer), sentence, plain(without_aside(answer)), plain(behind_verb(plain(sentence))))
     return correct(found.answer) if any(_is_one(text, golds, normalize) for text in texts) else wrong(found.answer)
 
 
@@ -90,7 +101,7 @@ def normalised(text: str) -> str:
     What makes another number of a number stays, unlike in SQuAD: a sign, a point, and marks between digits but for the
     commas of thousands. "-8" is not "8", nor "1.5" "15".
     """
-    numbers = _THOUSANDS.sub("", text.lower().translate(_DASHES))
+    numbers = _THOUSANDS.sub("", _HALF_OF_DAY.sub(r" \1m", text.lower().replace("{:}", ":").translate(_DASHES)))
     return " ".join(_ARTICLES.sub(" ", _PUNCTUATION.sub(_mark, numbers)).split())
 
 

@@ -57,13 +57,14 @@ _SIGNS = {
     "⅚": "\\frac{5}{6}", "⅛": "\\frac{1}{8}", "⅜": "\\frac{3}{8}", "⅝": "\\frac{5}{8}", "⅞": "\\frac{7}{8}",
     "⌊": "\\lfloor ", "⌋": "\\rfloor ", "⌈": "\\lceil ", "⌉": "\\rceil ", "⁄": "/", "∕": "/", "∨": "\\lor ",
     "\u00a0": " ", "\u202f": " ", "\u2009": " ", "′": "'", "⟨": "\\langle ", "⟩": "\\rangle ", "→": "\\to ",
+    "\u2236": ":",
 }  # fmt: skip
 _NOT_EQUAL = re.compile(r"(?<=[A-Za-z\s])!=")  # behind a number or a bracket it is a factorial
 _SMALL_FRACTION = re.compile(f"(?P<behind>[0-9]?){SMALL_FRACTION}")
 _AFTER_DECIMAL = re.compile(rf"[0-9]\.[0-9]* ?{SMALL_FRACTION}")
 _SUPER_RUN = re.compile("[" + "".join(_SUPERSCRIPTS) + "]+")
 _DROPPED = re.compile(
-    r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|limits|nolimits)(?![A-Za-z])\.?|\$|\\[()\[\]]|\\\\\s*$"
+    r"\\(?:left|right|middle|[bB]igg?[lrm]?|displaystyle|textstyle|limits|nolimits)(?![A-Za-z])\.?|\$|\\[()\[\]]|\\\\\s*$"
     r"|\\(?:underline|angle|triangle|measuredangle)(?![A-Za-z])|\\(?:text)?color\s*\{[A-Za-z]{1,20}\}"
 )
 _GROUP_COMMA = re.compile(r"(?<=[0-9])(?:\{,\}|,\\!)\s?(?=[0-9]{3}(?![0-9]))|(?<=[0-9])\\[,!](?=[0-9]{3}(?![0-9]))")
@@ -79,6 +80,13 @@ _OTHER_NAMES = (
     ("^{\\circ}", "^\\circ"), ("\\bigcup", "\\cup"), ("\\lor", "\\text{ or }"), ("\\vee", "\\text{ or }"),
     ("\\vert", "|"),
 )  # fmt: skip
+_REALS_WITHOUT = re.compile(r"(\\mathbb\s?\{?R\}?)\s*(?:-|\\backslash)\s*(?=\\\{|[(\[{])")
+# The condition of {x | ...} is an answer as well as the set.
+_BUILDER = re.compile(
+    r"\s*\\?\{\s?(?P<name>[a-z])(?:\s?\\in\s?\\(?:mathbb|mathbf)\s?\{?R\}?)?(?:\s|\\[,;: ])*(?:\\mid"
+    r"(?![A-Za-z])|\\colon(?![A-Za-z])|[|:])(?:\s|\\[,;: ])*"
+    r"(?P<condition>[^|{}]*(?:\{[^{}]*\}[^|{}]*){0,20}?)(?P<end>\\?\})\s*\.?"
+)
 _THOUSANDS = re.compile(r"(?<![0-9.,])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])(?!,[0-9])")
 _STRUCTURE = re.compile(r"\\\{|\\\}|[(\[\])]|\\langle|\\rangle|\\begin|\\end|[^\\(\[\])]+|.", re.DOTALL)
 _TOKEN = re.compile(
@@ -133,9 +141,18 @@ def _normalise(text: str) -> str:
     if "U" in text and "," in text:
         text = _JOINED.sub(r"\\cup ", text)
     text = _DROPPED.sub(" ", text) if "\\" in text or "$" in text else text
+    if "{" in text and (builder := _BUILDER.fullmatch(text)) and _has_symbol(builder):
+        text = builder["condition"].removesuffix("\\")
+    if "R" in text and ("-" in text or "backslash" in text):
+        text = _REALS_WITHOUT.sub(r"\1 \\setminus ", text)
     if "," in text:
         text = _join_thousands(text.replace("{,}", ","))
     return text
+
+
+def _has_symbol(builder: re.Match[str]) -> bool:
+    """Whether the condition of a set speaks of what the set is of."""
+    return re.search(rf"(?<![A-Za-z\\]){builder['name']}(?![A-Za-z])", builder["condition"]) is not None
 
 
 def _built_up(fraction: re.Match[str]) -> str:

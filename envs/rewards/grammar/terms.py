@@ -8,7 +8,7 @@ from typing import Final
 from rlvr.envs.rewards.grammar import functions
 from rlvr.envs.rewards.grammar.latex import MathLimitError, MathSyntaxError, Token
 from rlvr.envs.rewards.grammar.tree import Node, number, symbol
-from rlvr.envs.rewards.grammar.units import UNITS
+from rlvr.envs.rewards.grammar.units import SPEEDS, UNITS
 from rlvr.envs.rewards.grammar.vocabulary import (
     ALIASES,
     BASES,
@@ -161,13 +161,17 @@ class TermParser:
 
     def _is_letters(self, word: str) -> bool:
         lowered = word.lower()
-        if lowered in ("and", "or", "not", "is", "per", "mod"):
+        if lowered in ("and", "or", "not", "is", "per", "mod", "of"):
+            return False
+        if self.position and self.tokens[self.position - 1].value in ("%", "\\%"):
+            return False  # 20% off
+        if lowered in ("sq", "cu") and self.kind(1) in ("word", "text"):
             return False
         if word in ("min", "sec") and self.kind(1) == "end-of-text":
             return False
         if word in WORD_COMMANDS or word in ALIASES or len(word) == 1 or self._is_applied(word):
             return True
-        return len(word) < 4 and lowered not in UNITS
+        return len(word) < 4 and lowered not in UNITS and lowered not in SPEEDS
 
     def _is_applied(self, word: str) -> bool:
         """Whether a word at the current position is the name of a function with a bracket behind it."""

@@ -30,12 +30,11 @@ time week 604800 weeks
 money usd 1 dollar dollars
 money cent 1/100 cents
 money eur 1 euro euros
-volume l 1 liter litre liters litres
-volume ml 1/1000 milliliter millilitre milliliters millilitres
+volume l 1/1000 liter litre liters litres
+volume ml 1/1000000 milliliter millilitre milliliters millilitres
 angle degree 1 degrees deg
 angle radian 1 radians rad
 area acre 1 acres
-speed mph 1
 """.strip()
 
 Dimension = tuple[tuple[str, int], ...]
@@ -45,7 +44,7 @@ def _load() -> dict[str, tuple[str, Fraction]]:
     table: dict[str, tuple[str, Fraction]] = {}
     for line in _TABLE.splitlines():
         dimension, name, factor, *synonyms = line.split()
-        if dimension in ("angle", "area", "speed") or name == "eur":
+        if dimension in ("angle", "area") or name == "eur":
             dimension = name
         for word in (name, *synonyms):
             table[word] = (dimension, Fraction(factor))
@@ -54,6 +53,12 @@ def _load() -> dict[str, tuple[str, Fraction]]:
 
 UNITS: Final = _load()
 _PHRASE = re.compile(r"[a-z]+(?:[ /^·.'’-]+[a-z0-9]+)*", re.IGNORECASE)
+SPEEDS: Final = {"kph": "km/h", "kmph": "km/h", "kmh": "km/h", "mph": "mile/h", "mps": "m/s", "fps": "ft/s"}
+_FACTOR = re.compile(r"(?P<unit>[A-Za-z]+)(?:\^(?P<sign>-?)(?P<power>[123]))?")
+_COMPOUND = re.compile(
+    r"(?P<number>[0-9]{1,9}) ?(?P<unit>[A-Za-z]{1,10}),?(?: and)? (?P<number2>[0-9]{1,4}"
+    r"(?:\.[0-9]{1,4})?) ?(?P<unit2>[A-Za-z]{1,10})"
+)
 _POWERS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
 
 
@@ -65,11 +70,44 @@ def is_unit_phrase(phrase: str) -> bool:
     return not any((word in NOT_UNITS and word not in ("squared", "cubed")) or word in SCALES for word in words)
 
 
+def slashed(factors: str) -> str:
+    """``km h^-1`` as ``km/h``; empty where these are no units with powers of which one is negative."""
+    above: list[str] = []
+    below: list[str] = []
+    for factor in factors.split():
+        match = _FACTOR.fullmatch(factor)
+        if match is None or (match["unit"] not in UNITS and match["unit"] != "ms"):
+            return ""
+        if match["unit"] == "ms" and match["sign"]:
+            above.append("m")
+        power = match["power"] if match["power"] in ("2", "3") else ""
+        (below if match["sign"] else above).append(
+            match["unit"].removeprefix("m" if match["unit"] == "ms" else "") + (f"^{power}" if power else "")
+        )
+    return f"{' '.join(above)}/{'/'.join(below)}" if above and below else ""
+
+
+def compound(text: str) -> str:
+    """``18 dollars and 50 cents`` as ``37/2 dollars``; unchanged where the units are not larger and smaller ones."""
+    match = _COMPOUND.fullmatch(text)
+    if match is None:
+        return text
+    larger, smaller = (UNITS.get(match[unit].lower()) for unit in ("unit", "unit2"))
+    if not larger or not smaller or larger[0] != smaller[0] or larger[1] <= smaller[1]:
+        return text
+    ratio = larger[1] / smaller[1]
+    if ratio.denominator != 1 or Fraction(match["number2"]) >= ratio:
+        return text
+    total = Fraction(match["number"]) + Fraction(match["number2"]) / ratio
+    return f"{total} {match['unit']}"
+
+
 def measure(phrase: str) -> tuple[Dimension, Fraction] | None:
     """The dimension of a unit phrase and its size in base units; None for a noun that measures nothing."""
     dimension: dict[str, int] = {}
     factor, sign, pending = Fraction(1), 1, 1
-    words = re.findall(r"[a-z]+|[0-9]+|/", phrase.lower().replace("^", " "))
+    phrase = phrase.lower().partition(" of ")[0].replace("^", " ")
+    words = re.findall(r"[a-z]+|[0-9]+|/", SPEEDS.get(phrase, phrase))
     last: tuple[str, Fraction] | None = None
     for word in words:
         if word in ("/", "per"):
@@ -87,4 +125,6 @@ def measure(phrase: str) -> tuple[Dimension, Fraction] | None:
             pending = 1
         else:
             return None
+    if volume := dimension.pop("volume", 0):
+        dimension["length"] = dimension.get("length", 0) + 3 * volume
     return tuple(sorted((name, power) for name, power in dimension.items() if power)), factor
