@@ -1,4 +1,6 @@
-"""Writes `algorithms/__init__.pyi`: what type checkers and editors see of names that are made or loaded when used.
+"""Writes what type checkers and editors see of names that are made, or loaded, when they are used.
+
+`algorithms/__init__.pyi` has the names of the package; `recipe/choice_changes.pyi` what `Preset.replace` takes.
 
     python benchmarks/stubs.py [--check]
 
@@ -10,13 +12,14 @@ from __future__ import annotations
 import argparse
 import inspect
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import rlvr.algorithms as package
 from rlvr.algorithms.losses import named
 
 ROOT = Path(__file__).resolve().parent.parent
-STUB = ROOT / "algorithms" / "__init__.pyi"
+FOLDER = ROOT / "algorithms"
 HEAD = """\
 # Made by `python benchmarks/stubs.py`.
 from typing import Protocol
@@ -35,8 +38,38 @@ class PresetLoss(Protocol):
 '''
 
 
+CHANGES = '''\
+# Made by `python benchmarks/stubs.py`.
+from collections.abc import Callable, Sequence
+from typing import TypedDict
+
+from rlvr.algorithms.core.lazy_torch import Tensor
+from rlvr.algorithms.recipe.advantage import Advantage
+from rlvr.algorithms.recipe.aggregation import Aggregation
+from rlvr.algorithms.recipe.clip_rule import ClipRule
+from rlvr.algorithms.recipe.correction import Correction
+from rlvr.algorithms.recipe.episode_filter import EpisodeFilter
+
+class ChoiceChanges(TypedDict, total=False):
+    """Choices to replace; an object or a function may stand in the place of its name."""
+
+'''
+OBJECTS = {  # what a choice takes beside what it is in the end
+    "advantage": "str | Advantage | Callable[..., Tensor]",
+    "clip": "str | ClipRule",
+    "aggregation": "str | Aggregation",
+    "filters": "Sequence[str | EpisodeFilter]",
+}
+
+
+def choice_changes() -> str:
+    """The text of the stub of `Preset.replace`'s arguments."""
+    lines = (f"    {each.name}: {OBJECTS.get(each.name, each.type)}\n" for each in fields(package.Choices))
+    return CHANGES + "".join(lines)
+
+
 def stub() -> str:
-    """The text of the stub."""
+    """The text of the stub of the package."""
     imports = {"core.lazy_torch": ("Numbers", "Tensor")}  # of the losses' signature, not offered here
     text = HEAD + "".join(line(module, names, again=False) for module, names in imports.items())
     text += "".join(line(module, names, again=True) for module, names in sorted(package._EXPORTS.items()))
@@ -64,12 +97,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; say whether it is up to date")
     check = parser.parse_args().check
-    stale = not STUB.is_file() or STUB.read_text(encoding="utf-8") != stub()
-    if stale and check:
-        print(f"{STUB.relative_to(ROOT)} is not up to date; run: make docs", file=sys.stderr)
-    elif stale:
-        STUB.write_text(stub(), encoding="utf-8")
-    return int(check and stale)
+    made = {FOLDER / "__init__.pyi": stub(), FOLDER / "recipe" / "choice_changes.pyi": choice_changes()}
+    stale = [path for path, text in made.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    for path in stale:
+        if check:
+            print(f"{path.relative_to(ROOT)} is not up to date; run: make docs", file=sys.stderr)
+        else:
+            path.write_text(made[path], encoding="utf-8")
+    return int(check and bool(stale))
 
 
 if __name__ == "__main__":

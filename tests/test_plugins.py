@@ -173,3 +173,50 @@ def test_a_name_that_is_taken_is_refused(name):
 
 def test_names_of_classes_and_ids():
     assert (class_name("my_env"), env_id("my_env")) == ("MyEnv", "my_env/MyEnv-v0")
+
+
+# other groups
+
+
+REGISTERED = {
+    "rlvr.graders": """
+from rlvr.envs.rewards import register_grader
+register_grader(lambda reply, answer: True, "{name}")
+""",
+    "rlvr.tools": """
+from rlvr.envs.tools import Functions, register_tool
+def {name}(x: int) -> str:
+    "Say x."
+    return str(x)
+register_tool({name})
+""",
+}
+ASKED = {
+    "rlvr.graders": ("rlvr.envs.rewards", "GRADERS", "number"),
+    "rlvr.tools": ("rlvr.envs.tools", "KITS", "calculator"),
+}
+
+
+@pytest.mark.parametrize("group", REGISTERED)
+def test_graders_and_tools_of_packages_and_what_cannot_be_loaded(tmp_path, group):
+    """One that raises, one that takes a name of ours, one that registers a number: each is a warning of a line."""
+    module, registry, ours = ASKED[group]
+    codes = {
+        "broken": "raise OSError('no disk')",
+        "nothing": f"from {module} import *\nimport {module} as it\nit.register_{group[5:-1]}(3, 'three')",
+        "sound": REGISTERED[group].format(name="of_a_package"),
+        "thief": REGISTERED[group].format(name=ours),
+    }
+    for name, code in codes.items():
+        packaged(tmp_path / "site", name, code)
+        points = tmp_path / "site" / f"{name}-1.0.dist-info" / "entry_points.txt"
+        points.write_text(f"[{group}]\n{name} = {name}\n")
+    lookup = f"from {module} import {registry}; print('of_a_package' in {registry}, '{ours}' in {registry})"
+    done = python(lookup, tmp_path / "site")
+    assert done.stdout == "True True\n"
+    warnings = [line for line in done.stderr.splitlines() if "RuntimeWarning" in line]
+    assert len(warnings) == 3, done.stderr
+    assert [re.search(r"plug-in '(\w+)'", line)[1] for line in warnings] == ["broken", "nothing", "thief"]
+    assert "no disk" in warnings[0]
+    assert "not 3" in warnings[1]
+    assert f"{ours!r} already" in warnings[2]

@@ -22,7 +22,7 @@ Each returns (loss, stats) and raises what `policy_loss` raises.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlvr.algorithms.core.lazy_torch import Numbers, Tensor
 from rlvr.algorithms.core.sequences import Denominators
@@ -48,7 +48,7 @@ def _overridden(
         raise ValueError(f"{preset.name} has no epsilon (clip rule {preset.clip!r}); an absolute cap is ratio_max")
     if ratio_max is not None and "ratio_max" not in reads:
         raise ValueError(f"{preset.name} has no cap (clip rule {preset.clip!r}); see epsilon_lower, epsilon_upper")
-    changes = {
+    changes: dict[str, Any] = {
         "clip_low": epsilon_lower,
         "clip_high": epsilon_upper,
         "ratio_max": ratio_max,

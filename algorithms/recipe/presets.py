@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from rlvr.algorithms.recipe.advantage import ADVANTAGES, Advantage
 from rlvr.algorithms.recipe.episode_filter import FILTERS
@@ -29,6 +29,9 @@ from rlvr.algorithms.recipe.loss_parts import (
 )
 from rlvr.envs.core.hints import hint, one_of
 from rlvr.envs.open_registry import OpenRegistry, require_parts
+
+if TYPE_CHECKING:
+    from rlvr.algorithms.recipe.choice_changes import ChoiceChanges  # made from `Choices` by benchmarks/stubs.py
 
 RATIO_LEVELS = ("none", "token", "sequence", "sequence_token", "product")
 RATIO_DENOMINATORS = ("old", "behaviour")
@@ -202,7 +205,7 @@ class Preset(Choices):
             f"{AGGREGATIONS[self.aggregation].formula} of " + "; ".join(parts) + "".join(f"; + {one}" for one in extras)
         )
 
-    def replace(self, **changes: Any) -> Preset:
+    def replace(self, **changes: Unpack[ChoiceChanges]) -> Preset:
         """The same row with other choices.
 
         Raises:
@@ -213,7 +216,8 @@ class Preset(Choices):
         for name in changes:
             if name not in known:
                 raise TypeError(f"a preset has no choice {name!r}{hint(name, known)}; choices: {', '.join(known)}")
-        return dataclasses.replace(self, **changes)
+        plain: dict[str, Any] = {**changes}
+        return dataclasses.replace(self, **plain)
 
 
 _GEN = ("dynamic_sampling", "soft_overlong", "overlong_filter")

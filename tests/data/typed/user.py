@@ -35,6 +35,7 @@ from rlvr.algorithms import (
     EpisodeFilter,
     LossInputs,
     Terms,
+    TrainConfig,
     Trainer,
     best_worst_pairs,
     compute_advantages,
@@ -181,7 +182,7 @@ def parts() -> None:
     reveal_type(register_advantage(doubled))
     reveal_type(register_clip_rule(Tanh()))
     reveal_type(register_filter(Short()))
-    mine = PRESETS["dr_grpo"].replace(name="user_algorithm", advantage="doubled", clip="user_tanh")
+    mine = PRESETS["dr_grpo"].replace(name="user_algorithm", advantage=doubled, clip=Tanh(), filters=["user_short"])
     reveal_type(mine)
     reveal_type(register_preset(mine))
 
@@ -191,6 +192,7 @@ def training(folder: Path) -> None:
         {"steps": 1, "warm_start": {"steps": 0}, "evaluation": {"episodes": 1}, "out": str(folder / "run")}
     )
     reveal_type(config)
+    reveal_type(TrainConfig(algorithm="dapo", steps=2))
     reveal_type(config.learner.lr)
     trainer = Trainer(config)
     reveal_type(trainer)

@@ -1,0 +1,45 @@
+# Made by `python benchmarks/stubs.py`.
+from collections.abc import Callable, Sequence
+from typing import TypedDict
+
+from rlvr.algorithms.core.lazy_torch import Tensor
+from rlvr.algorithms.recipe.advantage import Advantage
+from rlvr.algorithms.recipe.aggregation import Aggregation
+from rlvr.algorithms.recipe.clip_rule import ClipRule
+from rlvr.algorithms.recipe.correction import Correction
+from rlvr.algorithms.recipe.episode_filter import EpisodeFilter
+
+class ChoiceChanges(TypedDict, total=False):
+    """Choices to replace; an object or a function may stand in the place of its name."""
+
+    name: str
+    advantage: str | Advantage | Callable[..., Tensor]
+    gamma: float
+    lam: float
+    whiten: bool
+    alpha: float
+    group_keep: int | None
+    pass_k: int | None
+    continuations: int | None
+    ratio_level: str
+    ratio_denominator: str
+    clip: str | ClipRule
+    clip_low: float
+    clip_high: float
+    dual_clip: float | None
+    ratio_min: float
+    ratio_max: float
+    tau: float
+    gate: tuple[float, float]
+    aggregation: str | Aggregation
+    count_empty_sequences: bool
+    kl: str
+    kl_in: str
+    kl_coef: float
+    behaviour_penalty: float
+    entropy_coef: float
+    corrections: tuple[Correction, ...]
+    filters: Sequence[str | EpisodeFilter]
+    value_clip: float | None
+    arxiv: str
+    note: str
