@@ -49,7 +49,7 @@ class OpenRegistry(Mapping[str, T], Generic[T]):
         name = name or str(getattr(value, "name", "") or getattr(value, "__name__", ""))
         if not _NAME.fullmatch(name):
             raise ValueError(f"a name of a {self.what} has letters, digits and _, and begins with no digit: {name!r}")
-        if name in self._values and self[name] != value:
+        if name in self._values and not _same(self[name], value):
             raise ValueError(f"there is a {self.what} {name!r} already: choose another name")
         self._values[name] = value
         return name
@@ -87,6 +87,11 @@ class OpenRegistry(Mapping[str, T], Generic[T]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+def _same(one: object, other: object) -> bool:
+    """Whether two values are equal, or of one class and alike in all that they hold."""
+    return one == other or (type(one) is type(other) and hasattr(one, "__dict__") and vars(one) == vars(other))
 
 
 def require_parts(value: Any, kind: type, what: str) -> Any:

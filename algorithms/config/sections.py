@@ -30,7 +30,7 @@ class EngineSection(Section):
     """tinker: the base model's name there; model.name says where its tokenizer is."""
     api_key_env: str = ""
     """tinker: environment variable that holds the key; by default TINKER_API_KEY."""
-    deadline: float = Field(1800.0, gt=0, allow_inf_nan=False)
+    deadline: float = Field(default=1800.0, gt=0, allow_inf_nan=False)
     """tinker: seconds that one request may take, waiting its turn included."""
 
 
@@ -48,24 +48,24 @@ class SamplerSection(Section):
     """vllm-server: the model's name there; by default the only one that it serves."""
     api_key_env: str = ""
     """vllm-server: environment variable that holds the server's key."""
-    deadline: float = Field(600.0, gt=0, allow_inf_nan=False)
+    deadline: float = Field(default=600.0, gt=0, allow_inf_nan=False)
     """vllm-server: seconds that one reply may take, retries included."""
-    concurrency: int = Field(256, ge=1)
+    concurrency: int = Field(default=256, ge=1)
     """vllm, vllm-server: replies that are sampled at once."""
     options: dict[str, int | float | bool | str] = Field(default_factory=dict)
     """vllm, and a server that is started: options of vllm.LLM, such as gpu_memory_utilization or enforce_eager."""
     sleep: bool = False
     """vllm on a GPU: give its memory back while the policy is updated."""
-    tolerance: float = Field(0.0, ge=0)
+    tolerance: float = Field(default=0.0, ge=0)
     """vllm: nats by which a log-probability may differ from the learner's; 0 takes 1e-3, in half precision 0.1."""
 
 
 class SelfPlaySection(Section):
     """Opponents of a game of several seats that are language models: the names are in env.settings.opponents."""
 
-    every: int = Field(10, ge=1)
+    every: int = Field(default=10, ge=1)
     """Steps after which the policy joins the pool; before the first, `pool` is the policy itself."""
-    keep: int = Field(8, ge=1)
+    keep: int = Field(default=8, ge=1)
     """Policies in the pool; the oldest leaves. Each checkpoint holds the trained weights of all of them."""
     # p(i) ~ (1 - x_i)^2, x_i the points won against i: doi 10.1038/s41586-019-1724-z, PFSP
     rule: Literal["latest", "uniform", "pfsp", "pfsp_variance"] = "pfsp"
@@ -97,7 +97,7 @@ class ScheduleSection(Section):
 
     kind: Literal["sync", "async"] = "sync"
     """sync samples, then updates; async samples the next steps while it updates."""
-    depth: int = Field(1, ge=1)
+    depth: int = Field(default=1, ge=1)
     """async: steps that are sampled ahead, and so the most updates that a token may be older than the policy."""
     correction: Literal["none", "tis", "seq_tis", "icepop", "seq_mis"] = "none"
     """How an algorithm that ignores the policy that sampled is corrected; async refuses it with none."""
@@ -106,7 +106,7 @@ class ScheduleSection(Section):
 class EnvSection(Section):
     id: str = "rlvr/Calculator-v0"
     """Id of the environment."""
-    level: int = Field(1, ge=1)
+    level: int = Field(default=1, ge=1)
     """Difficulty, from 1."""
     split: str = "train"
     """Split whose tasks are trained on."""
@@ -114,11 +114,11 @@ class EnvSection(Section):
     """Whether the environment's system prompt is said."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """What else gym.make is given, such as data_files or prompt_style."""
-    batch_size: int = Field(256, ge=1)
+    batch_size: int = Field(default=256, ge=1)
     """Episodes under way at once."""
-    workers: int = Field(0, ge=0)
+    workers: int = Field(default=0, ge=0)
     """Threads that step environments; 0 for environments that only compute."""
-    timeout: float | None = Field(120.0, gt=0, allow_inf_nan=False)
+    timeout: float | None = Field(default=120.0, gt=0, allow_inf_nan=False)
     """Seconds that a reset or a step may take; then its episode is invalid, and the run goes on. null sets no limit."""
     servers: tuple[str, ...] = ()
     """Addresses of `rlvr serve`: one episode after another is played at the next; without them, in this process."""
@@ -158,63 +158,63 @@ class ModelSection(Section):
     """With weights in half precision: make the logits in float32, in sampling and in training."""
     device: str = "auto"
     """cpu, cuda, cuda:1 …; auto takes a GPU when there is one."""
-    hidden: int = Field(128, ge=8)
+    hidden: int = Field(default=128, ge=8)
     """rlvr/tiny only: width."""
-    layers: int = Field(2, ge=1)
+    layers: int = Field(default=2, ge=1)
     """rlvr/tiny only: depth."""
     words: tuple[str, ...] = ()
     """rlvr/tiny only: pieces of text that are one token each, beside its own."""
     # W = W0 + (alpha / r) B A, B A of rank r: 2106.09685
-    lora_rank: int = Field(0, ge=0)
+    lora_rank: int = Field(default=0, ge=0)
     """Rank of the LoRA adapters to train instead of all weights; 0 trains all weights."""
     template_options: dict[str, Any] = Field(default_factory=dict)
     """Given to the chat template, such as enable_thinking."""
 
 
 class SamplingSection(Section):
-    max_new_tokens: int = Field(64, ge=1)
+    max_new_tokens: int = Field(default=64, ge=1)
     """Tokens a turn may take."""
-    max_length: int = Field(512, ge=2)
+    max_length: int = Field(default=512, ge=2)
     """Tokens an episode may take, prompts and tool output included."""
     # pi(a) ~ exp(logit_a / temperature)
-    temperature: float = Field(1.0, gt=0)
+    temperature: float = Field(default=1.0, gt=0)
     """Sampling temperature; the learner's log-probabilities use it too."""
     # ScaleRL, 2510.13786: a thought is ended by words that are not trained on
-    thinking_budget: int = Field(0, ge=0)
+    thinking_budget: int = Field(default=0, ge=0)
     """Sampled tokens after which a reply is interrupted and has the rest of max_new_tokens to answer; 0 never does."""
-    thinking_spread: int = Field(0, ge=0)
+    thinking_spread: int = Field(default=0, ge=0)
     """The budget of a reply is drawn from this many tokens fewer up to thinking_budget."""
     thinking_phrase: str = "scalerl"
     """What ends a thought at its budget: scalerl, qwen3, or the words themselves. Its tokens are not trained on."""
     # Kimi k1.5, 2501.12599: a long reply is not waited for
-    segment: int = Field(0, ge=0)
+    segment: int = Field(default=0, ge=0)
     """partial_rollouts: sampled tokens of a reply that a step waits for; it goes on in the next. 0 waits for all."""
 
 
 class WarmStartSection(Section):
     """Supervised steps on demonstrations, before any reward is seen."""
 
-    steps: int = Field(0, ge=0)
+    steps: int = Field(default=0, ge=0)
     """Steps on the expert's own demonstrations."""
-    mixed_steps: int = Field(0, ge=0)
+    mixed_steps: int = Field(default=0, ge=0)
     """Steps after those in which some demonstrations jump to the answer without the work that leads to it."""
     # The policy must try both ways before rewards can tell them apart.
-    direct_answer_share: float = Field(0.7, ge=0, le=1)
+    direct_answer_share: float = Field(default=0.7, ge=0, le=1)
     """How many of the mixed demonstrations do."""
-    random_steps: int = Field(0, ge=0)
+    random_steps: int = Field(default=0, ge=0)
     """Last steps, on random well-formed actions whatever they earn: the policy begins as uniform over legal moves."""
-    batch_size: int = Field(64, ge=1)
+    batch_size: int = Field(default=64, ge=1)
     """Demonstrations a step."""
-    lr: float = Field(3e-3, gt=0)
+    lr: float = Field(default=3e-3, gt=0)
     """Learning rate of the first steps; falls linearly to a tenth."""
-    mixed_lr: float = Field(1e-3, gt=0)
+    mixed_lr: float = Field(default=1e-3, gt=0)
     """Learning rate of the mixed steps."""
-    warmup_steps: int = Field(20, ge=0)
+    warmup_steps: int = Field(default=20, ge=0)
     """Steps over which the learning rate rises."""
 
 
 class LearnerSection(Section):
-    lr: float = Field(3e-4, gt=0)
+    lr: float = Field(default=3e-4, gt=0)
     """Learning rate of AdamW."""
     # Moments as 8-bit codes with a scale for each block: 2110.02861
     optimiser: Literal["adamw", "adamw_8bit", "adamw_bnb_8bit"] = "adamw"
@@ -223,30 +223,30 @@ class LearnerSection(Section):
     betas: tuple[float, float] = (0.9, 0.95)
     """AdamW's decay rates."""
     # w <- w - lr weight_decay w
-    weight_decay: float = Field(0.0, ge=0)
+    weight_decay: float = Field(default=0.0, ge=0)
     """AdamW's decoupled weight decay."""
-    warmup_steps: int = Field(5, ge=0)
+    warmup_steps: int = Field(default=5, ge=0)
     """Steps over which the learning rate rises."""
     schedule: Literal["constant", "linear"] = "constant"
     """What the learning rate does after warming up; linear falls to a tenth at the last step."""
     # g <- g min(1, max_grad_norm / |g|)
-    max_grad_norm: float = Field(1.0, gt=0)
+    max_grad_norm: float = Field(default=1.0, gt=0)
     """Gradients are clipped to this norm."""
-    epochs: int = Field(1, ge=1)
+    epochs: int = Field(default=1, ge=1)
     """Passes over each batch of episodes."""
-    minibatches: int = Field(1, ge=1)
+    minibatches: int = Field(default=1, ge=1)
     """Optimiser steps each pass is cut into, whole groups together."""
     # theta_ref <- theta: 2206.15378, R-NaD
-    reference_every: int = Field(0, ge=0)
+    reference_every: int = Field(default=0, ge=0)
     """Steps after which the reference policy of a KL term is taken anew; 0 keeps that of the start."""
     # c_s = c_1 (c_S / c_1)^((s - 1) / (S - 1)): magnetic mirror descent with a temperature that falls, 2206.05825
-    kl_coef_end: float | None = Field(None, gt=0, allow_inf_nan=False)
+    kl_coef_end: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """The KL term's coefficient at the last step; from overrides.kl_coef it gets there geometrically. null keeps it."""
     # a <- d a + (1 - d) theta after each step: 1412.6980; R-NaD, 2206.15378, plays and saves such an average
-    ema: float = Field(0.0, ge=0, lt=1)
+    ema: float = Field(default=0.0, ge=0, lt=1)
     """Decay of an exponential moving average of the weights, which is evaluated and saved for the policy; 0: none."""
     # Rows times the longest of them: what a padded batch costs, and bounds memory.
-    micro_batch_tokens: int = Field(8192, ge=1)
+    micro_batch_tokens: int = Field(default=8192, ge=1)
     """Padded tokens that go through the model at once; changes memory, not the result. Halved when memory runs out."""
     # Activations of L layers become their L inputs and those of one layer: 1604.06174
     recompute_layers: bool = False
@@ -269,22 +269,22 @@ class CurriculumSection(Section):
 
     kind: Literal["none", "target", "easy_to_hard", "by_rate"] = "none"
     """target holds a success rate by the level, easy_to_hard rises with the steps, by_rate asks what fails more."""
-    target: float = Field(0.5, gt=0, lt=1)
+    target: float = Field(default=0.5, gt=0, lt=1)
     """target: success rate to hold."""
     # level <- level + gain (success rate - target)
-    gain: float = Field(0.1, gt=0)
+    gain: float = Field(default=0.1, gt=0)
     """target: levels to move when all episodes of a group fail that should succeed, or the other way round."""
-    start: int = Field(1, ge=1)
+    start: int = Field(default=1, ge=1)
     """target: level to begin at."""
-    stage: int = Field(0, ge=0)
+    stage: int = Field(default=0, ge=0)
     """easy_to_hard: tasks at each level; 0 divides those of the run evenly."""
-    rehearsal: float = Field(0.1, ge=0, le=1)
+    rehearsal: float = Field(default=0.1, ge=0, le=1)
     """target and easy_to_hard: share of tasks from any level up to the present one."""
     # weight ~ max(1 - success rate, floor): 2501.12599
-    floor: float = Field(0.05, gt=0, le=1)
+    floor: float = Field(default=0.05, gt=0, le=1)
     """by_rate: a level or row counts as failing at least so often."""
     # seen <- decay seen + n, solved <- decay solved + sum of rewards
-    decay: float = Field(1.0, gt=0, le=1)
+    decay: float = Field(default=1.0, gt=0, le=1)
     """by_rate: what a level's or row's earlier outcomes are multiplied by when it is asked again."""
 
 
@@ -293,19 +293,19 @@ class SelectionSection(Section):
 
     filters: tuple[str, ...] | None = None
     """Filters instead of the algorithm's own; [] for none."""
-    max_rounds: int = Field(4, ge=1)
+    max_rounds: int = Field(default=4, ge=1)
     """Rounds of sampling in which dynamic or active sampling has to fill a batch."""
     # groups drawn = max(missing, round(over_sampling missing)); DAPO, 2503.14476
-    over_sampling: float = Field(1.0, ge=1)
+    over_sampling: float = Field(default=1.0, ge=1)
     """How many groups a round draws for each one that is missing; what is left over is thrown away."""
-    retire_at: float = Field(0.9, gt=0, le=1)
+    retire_at: float = Field(default=0.9, gt=0, le=1)
     """Pass rate from which no_positive_resampling no longer asks a task."""
-    retire_after: int = Field(1, ge=1)
+    retire_after: int = Field(default=1, ge=1)
     """Episodes that a task must have had before it is retired."""
     # DAPO, 2503.14476: 4,096 of 20,480 tokens
-    overlong_buffer: int = Field(0, ge=0)
+    overlong_buffer: int = Field(default=0, ge=0)
     """Last tokens of max_new_tokens in which soft_overlong punishes; 0 takes a fifth."""
-    length_weight: float = Field(0.5, ge=0)
+    length_weight: float = Field(default=0.5, ge=0)
     """Weight of length_reward, which acts in the second half of the steps."""
 
     @field_validator("filters", mode="before")
@@ -322,9 +322,9 @@ class CreditSection(Section):
     """brpo: increasing thinking budgets in sampled tokens; [] takes the quarters of max_new_tokens."""
     budget_prior: Literal["uniform", "linear", "base"] = "uniform"
     """brpo: how likely each budget is."""
-    answers: int = Field(2, ge=1)
+    answers: int = Field(default=2, ge=1)
     """brpo: answers to a thought at each budget; the words of sampling.thinking_phrase ask for them."""
-    answer_tokens: int = Field(16, ge=1)
+    answer_tokens: int = Field(default=16, ge=1)
     """brpo: tokens an answer may take."""
     teacher: str = ""
     """Distillation: a model by hub name or folder; without it, the policy as it was before the mixed warm start."""
@@ -333,20 +333,20 @@ class CreditSection(Section):
 class CriticSection(Section):
     """The value network of algorithms that have a critic."""
 
-    width: int = Field(64, ge=1)
+    width: int = Field(default=64, ge=1)
     """Width of its hidden layer."""
-    lr: float = Field(3e-3, gt=0)
+    lr: float = Field(default=3e-3, gt=0)
     """Learning rate."""
-    epochs: int = Field(8, ge=1)
+    epochs: int = Field(default=8, ge=1)
     """Passes over each batch."""
 
 
 class EvaluationSection(Section):
     split: str = "test"
     """Split that is never trained on."""
-    episodes: int = Field(256, ge=1)
+    episodes: int = Field(default=256, ge=1)
     """Tasks to play each time; all rows of a table when there are fewer."""
-    every: int = Field(0, ge=0)
+    every: int = Field(default=0, ge=0)
     """Steps between evaluations; 0 evaluates before and after training only."""
     panel: tuple[str, ...] = ()
     """Games of several seats: bots that each evaluation plays as many matches against as there are episodes."""

@@ -61,26 +61,26 @@ class TrainConfig(Section):
     """Name of a preset; `rlvr algorithms` lists them."""
     overrides: dict[str, Any] = Field(default_factory=dict)
     """Choices of the preset to change, such as kl_coef."""
-    steps: int = Field(30, ge=0)
+    steps: int = Field(default=30, ge=0)
     """Reinforcement learning steps."""
     # B = prompts x group_size episodes a step
-    prompts: int = Field(32, ge=1)
+    prompts: int = Field(default=32, ge=1)
     """Tasks a step."""
     # GRPO's baseline is a mean over these: 2402.03300
-    group_size: int = Field(8, ge=1)
+    group_size: int = Field(default=8, ge=1)
     """Episodes on each task."""
-    seed: int = Field(0, ge=0)
+    seed: int = Field(default=0, ge=0)
     """Decides the weights of rlvr/tiny, the tasks and the sampling."""
     # A sum over threads depends on their number: more than one gives other last bits.
-    threads: int = Field(1, ge=1)
+    threads: int = Field(default=1, ge=1)
     """CPU threads of torch; more than one is slower when the cores are shared."""
-    checkpoint_every: int = Field(10, ge=1)
+    checkpoint_every: int = Field(default=10, ge=1)
     """Steps between checkpoints."""
     report_to: Literal["none", "trackio", "wandb", "tensorboard"] = "none"
     """Tracker that gets the figures of each step beside metrics.jsonl; its library is in the extra track."""
     push_to_hub: str = ""
     """Repository of the Hugging Face hub that the trained policy is uploaded to, such as me/my-policy."""
-    episodes_every: int = Field(10, ge=1)
+    episodes_every: int = Field(default=10, ge=1)
     """Steps between those whose training episodes are kept."""
     out: Path = Path("runs/run")
     """Folder of the run; must not hold another run."""

@@ -94,6 +94,15 @@ def test_an_object_stands_where_a_name_does():
     assert "advantage: centred" in to_yaml(config)
 
 
+def test_two_objects_that_are_alike_are_one():
+    first, second = (PRESETS["grpo"].replace(clip=Halved()) for _ in range(2))
+    assert first == second
+    other = Halved()
+    other.share = 3
+    with pytest.raises(ValueError, match="a clip rule 'halved' already"):
+        PRESETS["grpo"].replace(clip=other)
+
+
 @pytest.mark.parametrize(
     ("register", "value", "message"),
     [
