@@ -17,13 +17,13 @@ import rlvr.algorithms.losses  # noqa: F401
 _EXPORTS = {
     "recipe.presets": ("PRESETS", "Preset"),
     "recipe.all_algorithms": ("ALGORITHMS", "register_preset"),
-    "recipe.algorithm_choices": ("Choices",),
     "recipe.advantage": ("ADVANTAGES", "Advantage", "register_advantage"),
     "recipe.loss_parts": (
         "AGGREGATIONS",
         "Aggregation",
         "BatchLoss",
         "CLIP_RULES",
+        "Choices",
         "ClipRule",
         "Clipped",
         "Correction",

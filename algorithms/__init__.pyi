@@ -57,9 +57,6 @@ from rlvr.algorithms.recipe.advantage import (
     Advantage as Advantage,
     register_advantage as register_advantage,
 )
-from rlvr.algorithms.recipe.algorithm_choices import (
-    Choices as Choices,
-)
 from rlvr.algorithms.recipe.all_algorithms import (
     ALGORITHMS as ALGORITHMS,
     register_preset as register_preset,
@@ -74,6 +71,7 @@ from rlvr.algorithms.recipe.loss_parts import (
     Aggregation as Aggregation,
     BatchLoss as BatchLoss,
     CLIP_RULES as CLIP_RULES,
+    Choices as Choices,
     ClipRule as ClipRule,
     Clipped as Clipped,
     Correction as Correction,

@@ -43,12 +43,8 @@ CHANGES = '''\
 from collections.abc import Callable, Sequence
 from typing import TypedDict
 
+from rlvr.algorithms import Advantage, Aggregation, ClipRule, Correction, EpisodeFilter
 from rlvr.algorithms.core.lazy_torch import Tensor
-from rlvr.algorithms.recipe.advantage import Advantage
-from rlvr.algorithms.recipe.aggregation import Aggregation
-from rlvr.algorithms.recipe.clip_rule import ClipRule
-from rlvr.algorithms.recipe.correction import Correction
-from rlvr.algorithms.recipe.episode_filter import EpisodeFilter
 
 class ChoiceChanges(TypedDict, total=False):
     """Choices to replace; an object or a function may stand in the place of its name."""
