@@ -46,7 +46,6 @@ class RoleBaselines:
         return {"decay": self.decay, "values": [[role, value] for role, value in self.values.items()]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on with these baselines."""
         self.decay = state["decay"]
         # JSON has no tuples
         self.values = {tuple(role) if isinstance(role, list) else role: value for role, value in state["values"]}

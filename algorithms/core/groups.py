@@ -53,7 +53,6 @@ class Groups:
         self.live = self._extreme("amax") > self._extreme("amin")  # [Q] bool
 
     def sum(self, x: Tensor) -> Tensor:
-        """[B] -> [n groups]."""
         return x.new_zeros(self.n).index_add(0, self.index, x)
 
     def _extreme(self, how: str) -> Tensor:

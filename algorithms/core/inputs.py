@@ -139,7 +139,6 @@ class LossInputs(Entries):
         return self._each_tensor(cut)
 
     def to(self, device: Any) -> LossInputs:
-        """On another device."""
         return self._each_tensor(lambda value: value.to(device))
 
     def _each_tensor(self, change: Callable[[Tensor], Tensor]) -> LossInputs:

@@ -44,7 +44,6 @@ class ZeroGradient(EpisodeFilter):
     drops_groups = True
 
     def keeps(self, episodes: Sequence[Episode], rewards: Sequence[float], config: Any) -> Sequence[bool]:
-        """[B]."""
         # max_i R_i > min_i R_i in the group of each                    [B]  ScaleRL, 2510.13786
         varied: list[bool] = has_reward_variance(rewards, [episode.group for episode in episodes]).tolist()
         return varied
@@ -57,7 +56,6 @@ class KeepShort(EpisodeFilter):
     reason = "too long"
 
     def keeps(self, episodes: Sequence[Episode], rewards: Sequence[float], config: Any) -> Sequence[bool]:
-        """[B]."""
         groups = [episode.group for episode in episodes]
         lengths = torch.tensor([float(episode.tokens.sampled) for episode in episodes])  # [B]
         # the k smallest |y_i| of each group                            [B]  GFPO, 2508.09726
@@ -65,7 +63,6 @@ class KeepShort(EpisodeFilter):
         return short
 
     def check(self, config: Any, beside: Sequence[EpisodeFilter]) -> None:
-        """How many must be given."""
         if config.preset().group_keep is None:
             raise ValueError("keep_short keeps the shortest sequences of a group: set overrides.group_keep")
 

@@ -16,7 +16,6 @@ class SoftOverlong(EpisodeFilter):
     name = "soft_overlong"
 
     def added_rewards(self, episodes: Sequence[Episode], config: Any, step: int) -> Sequence[float]:
-        """[G]."""
         limit = config.sampling.max_new_tokens
         buffer = config.selection.overlong_buffer or max(1, limit // 5)  # DAPO: 4,096 of 20,480
         # R_i <- R_i + punish(|y_i|)                                  [G]  DAPO, 2503.14476 eq. 13
@@ -29,7 +28,6 @@ class LengthReward(EpisodeFilter):
     name = "length_reward"
 
     def added_rewards(self, episodes: Sequence[Episode], config: Any, step: int) -> Sequence[float]:
-        """[G]."""
         if not episodes or 2 * step < config.steps:
             return [0.0] * len(episodes)
         lengths = [episode.tokens.sampled for episode in episodes]
@@ -44,7 +42,6 @@ class OverlongFilter(EpisodeFilter):
     name = "overlong_filter"
 
     def masked(self, episodes: Sequence[Episode]) -> Sequence[bool]:
-        """[G]."""
         return [episode.hit_token_limit for episode in episodes]
 
 
@@ -54,7 +51,6 @@ class BudgetedThinking(EpisodeFilter):
     name = "thinking_budget"
 
     def idle(self, config: Any, endless: bool) -> str:
-        """Without a budget."""
         return "" if config.sampling.thinking_budget else "set sampling.thinking_budget"
 
 
@@ -79,7 +75,6 @@ class PartialRollouts(EpisodeFilter):
             raise ValueError("sampling.segment is for schedule: sync; schedule: async waits for no reply anyway")
 
     def idle(self, config: Any, endless: bool) -> str:
-        """Without a segment."""
         return "" if config.sampling.segment else "set sampling.segment"
 
 

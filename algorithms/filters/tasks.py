@@ -14,7 +14,6 @@ class NoPositiveResampling(EpisodeFilter):
     retires = True
 
     def idle(self, config: Any, endless: bool) -> str:
-        """Without rows."""
         return "tasks made without end never return" if endless else ""
 
 

@@ -35,7 +35,6 @@ class Padded:
         return Padded(self.ids[chosen, :width], self.mask[chosen, :width], lengths)
 
     def to(self, device: Any) -> Padded:
-        """On another device."""
         return Padded(self.ids.to(device), self.mask.to(device), self.lengths)
 
     def micro_batches(
@@ -255,5 +254,4 @@ class TrainingBatch:
         return replace(self, traces=traces)
 
     def to(self, device: Any) -> TrainingBatch:
-        """On another device."""
         return replace(self, padded=self.padded.to(device), inputs=self.inputs.to(device))

@@ -158,7 +158,6 @@ class Optimiser:
         return [(parameter, master) for parameter, master in pairs if parameter is not master]
 
     def clear(self) -> None:
-        """Throw the gradients away."""
         self.accumulation.clear()
         for parameter in (*self.parameters, *self.masters):
             parameter.grad = None
@@ -282,7 +281,6 @@ class Accumulation:
         return found
 
     def clear(self) -> None:
-        """Throw the sums away."""
         self.sums = [None] * len(self.parameters)
 
 
@@ -321,7 +319,6 @@ class ShardedAccumulation(Accumulation):
         return found
 
     def clear(self) -> None:
-        """Throw the sums away."""
         self.parts.clear()
 
 

@@ -21,7 +21,6 @@ class TokenMean(Aggregation):
     formula = "sum / N tokens"
 
     def reduce(self, x: BatchLoss) -> Tensor:
-        """[]."""
         # L = sum_i sum_t l_it / sum_i |y_i|                        [B, T] -> []  DAPO's code, CISPO 2506.13585, PPO
         return x.sums.sum() / x.denominators.n_tokens
 
@@ -33,7 +32,6 @@ class SequenceMeanOfTokenMeans(Aggregation):
     formula = "(1/B) sum_i (1/|y_i|) sum_t"
 
     def reduce(self, x: BatchLoss) -> Tensor:
-        """[]."""
         # L = (1/B) sum_i (1/|y_i|) sum_t l_it                       [B, T] -> []  GRPO 2402.03300, SAPO 2511.20347
         return x.sequences.mean(x.loss).sum() / x.n_sequences
 
@@ -45,7 +43,6 @@ class SequenceMeanOfTokenSums(Aggregation):
     formula = "(1/B) sum_i sum_t"
 
     def reduce(self, x: BatchLoss) -> Tensor:
-        """[]."""
         # L = (1/B) sum_i sum_t l_it                                [B, T] -> []  REINFORCE, RLOO 2402.14740
         return x.sums.sum() / x.n_sequences
 
@@ -58,7 +55,6 @@ class ConstantLength(Aggregation):
     needs = ("max_length",)
 
     def reduce(self, x: BatchLoss) -> Tensor:
-        """[]."""
         # L = sum_i sum_t l_it / (B max_length)                     [B, T] -> []  Dr. GRPO 2503.20783
         return x.sums.sum() / (x.n_sequences * self._length(x.denominators))
 
@@ -86,7 +82,6 @@ class PromptMean(Aggregation):
     needs = ("group",)
 
     def reduce(self, x: BatchLoss) -> Tensor:
-        """[]."""
         # L = (1/Q) sum_q sum_(i in q) sum_t l_it / sum_(i in q) |y_i|   [B, T] -> []  DAPO 2503.14476, ScaleRL
         return (x.sums / self._tokens(x)).sum() / x.n_prompts
 
@@ -112,7 +107,6 @@ class SequenceMean(Aggregation):
     per_sequence = True
 
     def reduce(self, x: BatchLoss) -> Tensor:
-        """[]."""
         # L = (1/B) sum_i l_i                                        [R] -> []  GSPO 2507.18071, GMPO 2507.20673
         return torch.where(x.sequences.lengths > 0, x.loss, 0).sum() / x.n_sequences
 
@@ -124,7 +118,6 @@ class PlainSum(Aggregation):
     formula = "sum"
 
     def reduce(self, x: BatchLoss) -> Tensor:
-        """[]."""
         # L = sum_i sum_t l_it                                      [B, T] -> []  Tinker
         return x.sums.sum()
 

@@ -22,7 +22,6 @@ class NoClip(ClipRule):
     ratio_levels = ("none", "token")
 
     def loss(self, t: Terms, p: Choices) -> Clipped:
-        """[B, T]."""
         never = torch.zeros_like(t.sequences.mask)  # [B, T]
         if p.ratio_level == "none":
             # l_t = -A_t log pi_t                                      [B, T]  REINFORCE, Williams 1992
@@ -35,7 +34,6 @@ class NoClip(ClipRule):
         return "-A log pi" if p.ratio_level == "none" else "-A r"
 
     def summary(self, p: Choices) -> str:
-        """A dash."""
         return "-"
 
 
@@ -98,7 +96,6 @@ class CISPOCap(ClipRule):
     reads = ("ratio_min", "ratio_max")  # absolute bounds
 
     def loss(self, t: Terms, p: Choices) -> Clipped:
-        """[B, T]."""
         log_ratio = t.log_ratio.detach()  # [B, T]
         if p.ratio_level == "product":
             log_ratio = t.sequences.broadcast(t.sequences.sum(log_ratio))  # log prod_t r_t on every token
@@ -109,15 +106,12 @@ class CISPOCap(ClipRule):
         return Clipped(-ratio.clamp(p.ratio_min, p.ratio_max) * t.advantages * t.new, low, high)
 
     def formula(self, p: Choices) -> str:
-        """The capped weight."""
         return f"-sg({_bounded('r', p)}) A log pi"
 
     def summary(self, p: Choices) -> str:
-        """cispo and the cap."""
         return f"cispo {p.ratio_max:g}"
 
     def check(self, p: Choices) -> None:
-        """The cap must be given."""
         if not math.isfinite(p.ratio_max):
             raise ValueError(
                 "clip='cispo' needs ratio_max, the absolute cap on the detached ratio (5.0, not 4.0 for 1 + 4)"
@@ -131,7 +125,6 @@ class PrimeMask(ClipRule):
     reads = ("ratio_min", "ratio_max", "tau")
 
     def loss(self, t: Terms, p: Choices) -> Clipped:
-        """[B, T]."""
         log_ratio = t.log_ratio.detach()  # [B, T]
         ratio = log_ratio.exp()  # [B, T]
         low, high = ratio < p.ratio_min, ratio > p.ratio_max  # [B, T]
@@ -140,12 +133,10 @@ class PrimeMask(ClipRule):
         return Clipped(-weight * t.new, low & t.sequences.mask, high & t.sequences.mask)
 
     def formula(self, p: Choices) -> str:
-        """The masked weight."""
         advantage = f"(A - {p.tau:g} log r)" if p.tau else "A"
         return f"-sg(1[{p.ratio_min:g} <= r <= {p.ratio_max:g}] r {advantage}) log pi"
 
     def summary(self, p: Choices) -> str:
-        """prime and the bounds."""
         return f"prime [{p.ratio_min:g}, {p.ratio_max:g}]"
 
     def acts_without_advantage(self, p: Choices) -> bool:
@@ -160,7 +151,6 @@ class DPPOMask(ClipRule):
     reads = ("clip_low", "clip_high")
 
     def loss(self, t: Terms, p: Choices) -> Clipped:
-        """[B, T]."""
         moved = t.new.detach().exp() - t.denominator.exp()  # [B, T] pi - mu, of the sampled token alone
         high = (t.advantages > 0) & (moved > p.clip_high)
         low = (t.advantages < 0) & (moved < -p.clip_low)
@@ -169,11 +159,9 @@ class DPPOMask(ClipRule):
         return Clipped(torch.where(live, -t.advantages * _exp_where(live, t.log_ratio), 0), low, high)
 
     def formula(self, p: Choices) -> str:
-        """The mask by total variation."""
         return f"-A r unless pi - mu > {p.clip_high:g} with A > 0, or < -{p.clip_low:g} with A < 0"
 
     def summary(self, p: Choices) -> str:
-        """dppo and both bounds."""
         return f"dppo {p.clip_low:g}/{p.clip_high:g}"
 
 
@@ -184,7 +172,6 @@ class SAPOGate(ClipRule):
     reads = ("gate",)  # temperatures for A > 0 and A <= 0
 
     def loss(self, t: Terms, p: Choices) -> Clipped:
-        """[B, T]."""
         tau = torch.where(t.advantages > 0, _like(t.advantages, p.gate[0]), p.gate[1])  # [B, T], one for each sign of A
         saturated = t.log_ratio.detach() > 30  # the sigmoid is exactly 1 there in every float type
         gate = torch.sigmoid(tau * (_exp_where(~saturated, t.log_ratio) - 1))  # [B, T] sigmoid(tau (r - 1))
@@ -193,11 +180,9 @@ class SAPOGate(ClipRule):
         return Clipped(-t.advantages * 4 / tau * torch.where(saturated, 1, gate), never, never)
 
     def formula(self, p: Choices) -> str:
-        """The gate with both temperatures."""
         return f"-A (4/tau) sigmoid(tau (r - 1)), tau = {p.gate[0]:g} if A > 0 else {p.gate[1]:g}"
 
     def summary(self, p: Choices) -> str:
-        """sapo and both temperatures."""
         return f"sapo {p.gate[0]:g}/{p.gate[1]:g}"
 
 
@@ -209,7 +194,6 @@ class GMPOClip(ClipRule):
     reads = ("clip_low", "clip_high")
 
     def loss(self, t: Terms, p: Choices) -> Clipped:
-        """[R]."""
         up, mask = t.advantages > 0, t.sequences.mask  # [B, T] each
         high = up & (t.log_ratio.detach() > p.clip_high)
         low = (t.advantages < 0) & (t.log_ratio.detach() < -p.clip_low)
@@ -224,15 +208,12 @@ class GMPOClip(ClipRule):
         return f"-A exp(mean_t c), c = min(log r_t, {p.clip_high:g}) if A > 0 else max(log r_t, -{p.clip_low:g})"
 
     def ratio_formula(self, p: Choices, gap: str) -> str:
-        """The ratio of tokens."""
         return f"r_t = exp({gap})"
 
     def summary(self, p: Choices) -> str:
-        """gmpo and both bounds."""
         return f"gmpo {p.clip_low:g}/{p.clip_high:g}"
 
     def per_sequence(self, p: Choices) -> bool:
-        """Always."""
         return True
 
 
@@ -245,14 +226,12 @@ class KimiSquare(ClipRule):
     one_advantage = False
 
     def loss(self, t: Terms, p: Choices) -> Clipped:
-        """[R]."""
         # l_i = -A_i log pi(y_i) + tau/2 (log pi(y_i) / pi_old(y_i))^2   [R]  Kimi k1.5, 2501.12599 eq. 3
         loss = t.sequences.sum(-t.advantages * t.new) + p.tau / 2 * t.sequences.sum(t.log_ratio).square()
         never = torch.zeros_like(t.sequences.mask)
         return Clipped(loss, never, never)
 
     def formula(self, p: Choices) -> str:
-        """The log-likelihood and the square."""
         return f"-A log pi(y) + {p.tau:g}/2 (sum_t(new - {p.ratio_denominator}))^2"
 
     def ratio_formula(self, p: Choices, gap: str) -> str:
@@ -260,15 +239,12 @@ class KimiSquare(ClipRule):
         return ""
 
     def summary(self, p: Choices) -> str:
-        """kimi and tau."""
         return f"kimi {p.tau:g}"
 
     def per_sequence(self, p: Choices) -> bool:
-        """Always."""
         return True
 
     def acts_without_advantage(self, p: Choices) -> bool:
-        """The square does."""
         return p.tau > 0
 
 
@@ -281,7 +257,6 @@ class TOPRCap(ClipRule):
     one_advantage = False
 
     def loss(self, t: Terms, p: Choices) -> Clipped:
-        """[R]."""
         ratio = t.sequences.broadcast(t.sequences.sum(t.log_ratio.detach()).exp())  # [B, T] prod_t r_t
         negative = t.advantages < 0
         high = negative & (ratio > p.ratio_max)
@@ -290,15 +265,12 @@ class TOPRCap(ClipRule):
         return Clipped(t.sequences.sum(-weight * t.advantages * t.new), torch.zeros_like(high), high)
 
     def formula(self, p: Choices) -> str:
-        """The weighted log-likelihood."""
         return f"-w A log pi(y), w = 1 if A >= 0 else sg({_bounded('r', p)})"
 
     def summary(self, p: Choices) -> str:
-        """topr and the cap."""
         return f"topr {p.ratio_max:g}"
 
     def per_sequence(self, p: Choices) -> bool:
-        """Always."""
         return True
 
 

@@ -66,7 +66,6 @@ class ModelShape:
 
     @property
     def parameters(self) -> int:
-        """All of them."""
         # layers, embedding, output layer unless tied, last norm [h]
         return self.layers * self.layer + self.embedding * (1 if self.tied else 2) + self.hidden
 

@@ -215,7 +215,6 @@ class Collector:
     # state
 
     def state_dict(self) -> dict[str, Any]:
-        """For a checkpoint, plain."""
         paused = [
             {"request": asdict(g.request), "episodes": [e.to_dict() for e in g.episodes]} for g in self.paused_groups
         ]

@@ -23,7 +23,6 @@ class SharedSampler:
         self.version = 0
 
     def agent(self, **options: Any) -> TokenAgent:
-        """A `TransformersAgent`."""
         return TransformersAgent(self.model, self.tokenizer, **options)
 
     def sync(self, weights: Weights, version: int) -> dict[str, float]:
@@ -35,7 +34,6 @@ class SharedSampler:
         """Its memory is the learner's."""
 
     def recover(self) -> int:
-        """It cannot be lost."""
         return 0
 
     def close(self) -> None:

@@ -115,7 +115,6 @@ class TaskPool:
         return stats
 
     def state_dict(self) -> dict[str, Any]:
-        """For a checkpoint, plain."""
         return {
             "drawn": self.drawn,
             "rates": self.rates.state(),

@@ -140,7 +140,6 @@ class LocalSampler(VLLMSampler):
             self.engine.sleep()
 
     def close(self) -> None:
-        """Stop the engine."""
         self.engine.close()
 
 

@@ -70,7 +70,6 @@ class BackgroundRollout:
         self._thread: threading.Thread | None = None
 
     def submit(self, requests: Sequence[RolloutRequest]) -> None:
-        """Have these played."""
         # Not in the constructor: a run that fails before its first step leaves no thread.
         if self._thread is None:
             self._thread = threading.Thread(target=self._play, daemon=True, name="rlvr-rollout")

@@ -40,9 +40,7 @@ class Schedule(Protocol):
         """The episodes of the update after so many; see `Collector`."""
         ...
 
-    def close(self) -> None:
-        """Begin nothing more."""
-        ...
+    def close(self) -> None: ...
 
 
 class SyncSchedule:
@@ -55,7 +53,6 @@ class SyncSchedule:
         """Nothing is sampled before it is asked for."""
 
     def collect(self, step: int, *, traced: bool = False) -> Collected:
-        """Play the step now."""
         return self.collector(step, traced=traced)
 
     def close(self) -> None:

@@ -173,7 +173,6 @@ class RemoteOptimiser(Optimiser):
         return {"grad_norm": grad_norm(metrics) or 0.0, "lr": rate, "refused": 0.0}
 
     def clear(self) -> None:
-        """Forget what was noted."""
         self.scorer.noted.clear()
 
     def tensors(self) -> dict[str, Tensor]:
@@ -212,7 +211,6 @@ class TinkerLearner(Learner):
         self.scorer = RemoteScorer(model)
 
     def new_optimiser(self, lr: Callable[[int], float], **options: Any) -> RemoteOptimiser:
-        """AdamW on the service."""
         return RemoteOptimiser(self.scorer, lr, **options)
 
     def freeze_reference(self) -> None:

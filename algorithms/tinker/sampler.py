@@ -42,7 +42,6 @@ class TinkerSampler:
         self._confirmation = _Confirmation(policy, "bfloat16", most, settings.tolerance)
 
     def agent(self, **options: Any) -> TokenAgent:
-        """A `TinkerAgent`."""
         return TinkerAgent(self, self.tokenizer, end_ids=self.policy.end_ids, **options)
 
     def sync(self, weights: Weights, version: int) -> dict[str, float]:

@@ -103,7 +103,6 @@ class PolicyGradient(Method):
         return {"roles": None if roles is None else roles.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Remember this instead."""
         if self.sources.role_baselines is not None:
             self.sources.role_baselines.load_state_dict(state["roles"])
 
