@@ -75,5 +75,5 @@ def _inputs(batch: AdvantageInputs | Mapping[str, object] | None) -> AdvantageIn
 
 def needed_entries(advantage: Advantage) -> str:
     """The entries of `AdvantageInputs` that an advantage needs, with their shapes."""
-    shapes = {one.name: one.metadata["shape"] for one in fields(AdvantageInputs)}
+    shapes = {entry.name: entry.metadata["shape"] for entry in fields(AdvantageInputs)}
     return ", ".join(f"{name} [{shapes[name]}]" if shapes[name] else name for name in advantage.needs)

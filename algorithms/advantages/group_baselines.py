@@ -170,11 +170,11 @@ def passk(rewards: Any, group: Any, k: int) -> Tensor:
         # P = 1 - C(M, k)/C(N, k), s = sqrt(P (1 - P)), M of N wrong               []  2508.10751
         # right: A = (1 - P)/s; wrong: A = (1 - P - C(M-1, k-1)/C(N-1, k-1))/s     [B]  2508.10751
         success = 1 - math.comb(bad, k) / math.comb(total, k)  # P, that k drawn without return hold a success
-        spread = math.sqrt(success * (1 - success))
+        std = math.sqrt(success * (1 - success))
         # that the k - 1 drawn beside a failure fail
         with_me = math.comb(bad - 1, k - 1) / math.comb(total - 1, k - 1) if bad else 0.0
-        right.append((1 - success) / spread if spread else 0.0)
-        wrong.append((1 - success - with_me) / spread if spread else 0.0)
+        right.append((1 - success) / std if std else 0.0)
+        wrong.append((1 - success - with_me) / std if std else 0.0)
     return torch.where(
         rewards == 1, groups.broadcast(rewards.new_tensor(right)), groups.broadcast(rewards.new_tensor(wrong))
     )

@@ -60,10 +60,10 @@ def reply_steps(episode: Episode, decode: Callable[[Sequence[int]], str]) -> lis
     first, before = 0, 0
     for turn in episode.turns:
         begin = reply_start(episode.tokens, before, turn.end)  # the first sampled token of the reply
-        own = split_steps([decode([token]) for token in episode.tokens.ids[begin : turn.end]])
+        steps_of_reply = split_steps([decode([token]) for token in episode.tokens.ids[begin : turn.end]])
         # what is rendered before a reply counts to the reply's first step
-        steps += [first] * (begin - before) + [first + step for step in own]
-        first, before = first + (own[-1] + 1 if own else 0), turn.end
+        steps += [first] * (begin - before) + [first + step for step in steps_of_reply]
+        first, before = first + (steps_of_reply[-1] + 1 if steps_of_reply else 0), turn.end
     steps += [first] * (len(episode.tokens) - len(steps))
     return [min(step, MAX_STEPS - 1) for step in steps]
 
@@ -127,14 +127,14 @@ def brpo(scores: Any, group: Any, probs: Any = None) -> Tensor:
     # V1_s = sum_(j < s) 2^j score_j / sum_(j < s) 2^j * sum_(j >= s) p_j   [B, S]  BRPO, 2505.13438
     earlier = (scores * weights).cumsum(1)[:, :-1] / weights.cumsum(0)[:-1]  # [B, S - 1]
     # [B, S]; nothing was answered before the first
-    own = torch.cat([torch.zeros_like(scores[:, :1]), earlier * mass[1:]], 1)
+    own_baseline = torch.cat([torch.zeros_like(scores[:, :1]), earlier * mass[1:]], 1)
     groups = Groups(scores[:, 0], group)  # [B] in Q groups
     groups.warn_of_ones()
     # V2_s = mean_g R_s                                              [B, S]  BRPO, 2505.13438
     peers = torch.stack([groups.broadcast(groups.sum(tail[:, s]) / groups.size) for s in range(n)], 1)
     share = torch.arange(n, dtype=scores.dtype, device=scores.device) / n  # [S], s / S
     # A_s = R_s - (s V1_s + (S - s) V2_s) / S                        [B, S]  BRPO, 2505.13438
-    advantages = tail - (share * own + (1 - share) * peers)
+    advantages = tail - (share * own_baseline + (1 - share) * peers)
     # alone in its group a sequence would be its own baseline
     return torch.where(groups.broadcast(groups.size)[:, None] > 1, advantages, 0)
 
@@ -199,9 +199,9 @@ def budget_answers(played: Played, sources: Sources) -> dict[str, Any]:
     wanted = [_Wanted(episode, of, forced) for episode, of in zip(played.episodes, positions, strict=True)]
     values, count = _continuation_values(wanted, sources.answers, sources)  # [B] of up to [S]
     scores, slices = [], []
-    for episode, reward, of, found in zip(played.episodes, played.rewards, positions, values, strict=True):
+    for episode, reward, of, budget_scores in zip(played.episodes, played.rewards, positions, values, strict=True):
         before = _earned_before(episode, of)
-        answers = [value + earned for value, earned in zip(found, before, strict=True)]
+        answers = [value + earned for value, earned in zip(budget_scores, before, strict=True)]
         # an episode that was over before a budget answers there what it answered
         scores.append(answers + [reward] * (len(budgets) - len(answers)))
         spent = accumulate(episode.tokens.mask)
@@ -238,19 +238,19 @@ def _continuation_values(wanted: Sequence[_Wanted], count: int, sources: Sources
 
     A state whose continuations all failed through no fault of the policy counts as 0.
     """
-    known: dict[tuple[Any, ...], int] = {}  # states that were met before are continued from once
+    index_of_state: dict[tuple[Any, ...], int] = {}  # states that were met before are continued from once
     found: list[tuple[BranchPoint, str, tuple[int, ...]]] = []
     indices: list[list[int]] = []
     for one in wanted:
         episode = one.episode
         states = [(*_task(episode), *episode.tokens.ids[:position]) for position in one.positions]
-        new = [p for p, state in zip(one.positions, states, strict=True) if state not in known]
+        new = [p for p, state in zip(one.positions, states, strict=True) if state not in index_of_state]
         fresh = iter(branch_points(sources.env, episode, new)) if new else iter(())
         for position, state in zip(one.positions, states, strict=True):
-            if state not in known:
-                known[state] = len(found)
+            if state not in index_of_state:
+                index_of_state[state] = len(found)
                 found.append((next(fresh), f"{episode.key}/from {position}", one.forced))
-        indices.append([known[state] for state in states])
+        indices.append([index_of_state[state] for state in states])
     starts = [point.start(f"{key}/{n}", forced) for point, key, forced in found for n in range(count)]
     earned = continue_from(sources.player, starts, sources.batch_size)
     means = []

@@ -45,8 +45,8 @@ class Turns:
     def first(self, values: Tensor, k: int) -> Tensor:
         """[B, k]: the value at the first trained token of each turn, 0 where there is none."""
         starts = self._starts(k)  # [B, k]
-        found = starts < values.shape[1]  # [B, k]
-        return torch.where(found, values.gather(1, torch.where(found, starts, 0)), 0)
+        is_trained = starts < values.shape[1]  # [B, k]
+        return torch.where(is_trained, values.gather(1, torch.where(is_trained, starts, 0)), 0)
 
     def first_tokens(self) -> Tensor:
         """[B, T] bool: the first trained token of each turn."""

@@ -310,8 +310,8 @@ class SelectionSection(Section):
 
     @field_validator("filters", mode="before")
     @classmethod
-    def _named(cls, given: Any) -> Any:
-        return name_objects({"filters": given})["filters"]
+    def _named(cls, filters: Any) -> Any:
+        return name_objects({"filters": filters})["filters"]
 
 
 class CreditSection(Section):

@@ -87,18 +87,18 @@ class TrainConfig(Section):
 
     @field_validator("engine", "sampler", "schedule", mode="before")
     @classmethod
-    def _by_kind(cls, given: Any) -> Any:
-        return {"kind": given} if isinstance(given, str) else given  # sampler: vllm
+    def _by_kind(cls, value: Any) -> Any:
+        return {"kind": value} if isinstance(value, str) else value  # sampler: vllm
 
     @field_validator("algorithm", mode="before")
     @classmethod
-    def _registered(cls, given: Any) -> Any:
-        return register_preset(given).name if isinstance(given, Preset) else given
+    def _registered(cls, value: Any) -> Any:
+        return register_preset(value).name if isinstance(value, Preset) else value
 
     @field_validator("overrides", mode="before")
     @classmethod
-    def _named(cls, given: Any) -> Any:
-        return name_objects(given) if isinstance(given, dict) else given
+    def _named(cls, value: Any) -> Any:
+        return name_objects(value) if isinstance(value, dict) else value
 
     @field_validator("algorithm")
     @classmethod
@@ -251,12 +251,12 @@ def _typed(overrides: dict[str, Any]) -> dict[str, Any]:
     """Choices of a preset in its own types: YAML reads 1e-3 as text, and knows no tuples."""
     typed = {}
     for name, value in overrides.items():
-        known = _choices()
-        if name not in known:
-            near = hint(name, known) or f"; choices: {', '.join(known)}"
+        kinds = _choices()
+        if name not in kinds:
+            near = hint(name, kinds) or f"; choices: {', '.join(kinds)}"
             raise ValueError(f"overrides.{name}: a preset has no such choice{near}")
         try:
-            typed[name] = known[name].validate_python(value)
+            typed[name] = kinds[name].validate_python(value)
         except ValidationError as error:
             raise ValueError(f"overrides.{name}: {error.errors()[0]['msg']}, got {value!r}") from error
     return typed

@@ -39,7 +39,7 @@ def read_yaml_file(path: Path) -> Any:
         raise ValueError(f"cannot read the config {path}: {' '.join(str(error).split())}") from error
 
 
-def _size(node: Any, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
+def _size(node: Any, sizes_by_id: dict[int, tuple[int, int]]) -> tuple[int, int]:
     """How many values a node holds, and how deep they stand, with what its aliases stand for.
 
     An alias comes after what it stands for, so that is in ``known`` (by the id of a node) when the alias is met.
@@ -51,11 +51,11 @@ def _size(node: Any, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
 
     if not isinstance(node, yaml.CollectionNode):
         return 1, 0
-    if id(node) not in known:
-        known[id(node)] = (0, 0)  # under way
+    if id(node) not in sizes_by_id:
+        sizes_by_id[id(node)] = (0, 0)  # under way
         parts = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
-        sizes = [_size(part, known) for part in parts]
-        known[id(node)] = 1 + sum(count for count, _ in sizes), 1 + max((depth for _, depth in sizes), default=0)
-    if known[id(node)] == (0, 0):
+        sizes = [_size(part, sizes_by_id) for part in parts]
+        sizes_by_id[id(node)] = 1 + sum(count for count, _ in sizes), 1 + max((depth for _, depth in sizes), default=0)
+    if sizes_by_id[id(node)] == (0, 0):
         raise ValueError("an alias stands for what it is a part of")
-    return known[id(node)]
+    return sizes_by_id[id(node)]

@@ -40,10 +40,10 @@ class Entries:
             return batch
         if not isinstance(batch, Mapping):
             raise TypeError(f"a batch is a {cls.__name__} or a mapping of its entries, not {type(batch).__name__}")
-        own = _names(cls)
-        if strange := [name for name in batch if name not in own]:
+        names = _names(cls)
+        if strange := [name for name in batch if name not in names]:
             _require_entries(strange)
-        return cls(**{name: batch[name] for name in own & batch.keys()})
+        return cls(**{name: batch[name] for name in names & batch.keys()})
 
     def need(self, name: str, why: str) -> Any:
         """The entry.
@@ -142,7 +142,7 @@ class LossInputs(Entries):
         return self._each_tensor(lambda value: value.to(device))
 
     def _each_tensor(self, change: Callable[[Tensor], Tensor]) -> LossInputs:
-        entries: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
+        entries: dict[str, Any] = {entry_field.name: getattr(self, entry_field.name) for entry_field in fields(self)}
         changed: dict[str, Any] = {
             name: change(value) if isinstance(value, torch.Tensor) else value for name, value in entries.items()
         }
@@ -150,7 +150,7 @@ class LossInputs(Entries):
 
 
 def _names(record: type[Entries]) -> set[str]:
-    return {one.name for one in fields(record)}
+    return {entry_field.name for entry_field in fields(record)}
 
 
 def _require_entries(names: Iterable[object]) -> None:
@@ -168,6 +168,6 @@ def _require_entries(names: Iterable[object]) -> None:
 
 def describe(record: type[Entries], name: str) -> str:
     """Shape and meaning of an entry: ``[B, T] log-probs of the frozen reference``."""
-    metadata = next(one.metadata for one in fields(record) if one.name == name)
+    metadata = next(entry_field.metadata for entry_field in fields(record) if entry_field.name == name)
     shape = f"[{metadata['shape']}] " if metadata["shape"] else ""
     return f"{shape}{metadata['meaning']}"

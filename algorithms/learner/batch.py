@@ -49,8 +49,8 @@ class Padded:
         chunks = token_budget_batches(lengths, budget)
         if share_prompts and every:
             prompts, rests = self.prompts(), self.rests()
-            own = [prompts[index] for index in every], [rests[index] for index in every]
-            together = shared_prompt_batches(*own, lengths, budget)
+            chosen_prompts = [prompts[index] for index in every], [rests[index] for index in every]
+            together = shared_prompt_batches(*chosen_prompts, lengths, budget)
             padded = sum(len(chunk) * (max(lengths[index] for index in chunk) - 1) for chunk in chunks)
             if sum(tokens for _, tokens in together) < padded:
                 chunks = [chunk for chunk, _ in together]
@@ -158,11 +158,11 @@ def shared_prompt_batches(
     longest, rest, width = 0, 0, 0  # of the last batch: P, C, T
     for prompt, members in groups.items():
         for index in members:
-            own = len(prompt) // 8, rests[index], lengths[index]
-            wider = max(longest, own[0]), max(rest, own[1]), max(width, own[2])
+            sizes = len(prompt) // 8, rests[index], lengths[index]
+            wider = max(longest, sizes[0]), max(rest, sizes[1]), max(width, sizes[2])
             if not batches or (len(batches[-1]) + 1) * max(wider[0] + wider[1], wider[2]) > budget:
                 batches.append([])
-                wider = own
+                wider = sizes
             batches[-1].append(index)
             longest, rest, width = wider
     return [(batch, _computed_tokens(batch, prompts, rests, lengths)) for batch in batches]
@@ -172,11 +172,11 @@ def _computed_tokens(
     batch: Sequence[int], prompts: Sequence[bytes], rests: Sequence[int], lengths: Sequence[int]
 ) -> int:
     """Tokens of these sequences that go through the model at once."""
-    own = {prompts[index] for index in batch}
-    longest, rest = max(map(len, own)) // 8, max(rests[index] for index in batch)
+    distinct = {prompts[index] for index in batch}
+    longest, rest = max(map(len, distinct)) // 8, max(rests[index] for index in batch)
     width = max(lengths[index] for index in batch) - 1
-    if spares_enough(len(own), longest, len(batch), rest, width):
-        return len(own) * longest + len(batch) * rest
+    if spares_enough(len(distinct), longest, len(batch), rest, width):
+        return len(distinct) * longest + len(batch) * rest
     return len(batch) * width
 
 

@@ -66,8 +66,8 @@ def score_logits(
         return SequenceScores(-F.cross_entropy(logits, targets, reduction="none"), None)
     logprobs = logits.log_softmax(-1)  # [N, V]
     # H = -sum_j p_j log p_j                                          [N]
-    spread = -(logprobs.exp() * logprobs).sum(-1)
-    return SequenceScores(logprobs.gather(-1, targets[:, None])[:, 0], spread)
+    entropies = -(logprobs.exp() * logprobs).sum(-1)
+    return SequenceScores(logprobs.gather(-1, targets[:, None])[:, 0], entropies)
 
 
 def score_hidden(
@@ -91,8 +91,8 @@ def score_hidden(
         in_float32: the logits are made in float32 also where the model is in half precision.
         logits_at_once: numbers to hold at once; by default what suits the device.
     """
-    most = logits_at_once or (LOGITS_AT_ONCE if hidden.is_cuda else IN_CACHE)
-    if hidden.shape[0] * weight.shape[0] <= most:
+    limit = logits_at_once or (LOGITS_AT_ONCE if hidden.is_cuda else IN_CACHE)
+    if hidden.shape[0] * weight.shape[0] <= limit:
         if in_float32:
             hidden, weight, bias = hidden.float(), weight.float(), None if bias is None else bias.float()
         return score_logits(F.linear(hidden, weight, bias), targets, temperature, entropy=entropy)
@@ -103,10 +103,10 @@ def score_hidden(
         rows = _chunk_rows(weight, logits_at_once)
         of = slopes if callable(slopes) else partial(_chosen, slopes)
         return SequenceScores(chunks.apply(hidden, weight, bias, targets, temperature, rows, of), None)
-    width = max(1, most // max(hidden.shape))  # nor a block of the weight larger than that
+    width = max(1, limit // max(hidden.shape))  # nor a block of the weight larger than that
     blocks: Any = _ScoreBlocks
-    logprobs, spread = blocks.apply(hidden, weight, bias, targets, temperature, width, entropy, in_float32)
-    return SequenceScores(logprobs.float(), spread.float() if entropy else None)
+    logprobs, entropies = blocks.apply(hidden, weight, bias, targets, temperature, width, entropy, in_float32)
+    return SequenceScores(logprobs.float(), entropies.float() if entropy else None)
 
 
 class _Logits:
@@ -324,10 +324,10 @@ class _ScoreChunks(torch.autograd.Function):
 
 def _chunk_rows(weight: torch.Tensor, logits_at_once: int | None) -> int:
     """Tokens of a chunk: few enough for the caches, enough for each to be worth a pass over the weight's gradient."""
-    most = (logits_at_once or LOGITS_AT_ONCE) // len(weight)
+    limit = (logits_at_once or LOGITS_AT_ONCE) // len(weight)
     if logits_at_once is None and not weight.is_cuda:
-        most = min(most, max(128, 2 * IN_CACHE // len(weight)))
-    return max(64, most)
+        limit = min(limit, max(128, 2 * IN_CACHE // len(weight)))
+    return max(64, limit)
 
 
 def _chosen(slopes: torch.Tensor, _: torch.Tensor, which: slice) -> torch.Tensor:

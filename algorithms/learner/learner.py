@@ -148,9 +148,9 @@ class Learner:
         if self.sampler is self.model:
             return
         with torch.no_grad():
-            for own, trained in zip(self.sampler.parameters(), self.model.parameters(), strict=True):
+            for sampled, trained in zip(self.sampler.parameters(), self.model.parameters(), strict=True):
                 if trained.requires_grad:
-                    own.copy_(whole(trained))
+                    sampled.copy_(whole(trained))
 
     def new_optimiser(self, lr: Callable[[int], float], **options: Any) -> Optimiser:
         """One for what is trained, for a phase of training; see `Optimiser`."""
@@ -374,16 +374,16 @@ class Learner:
         stats: dict[str, float] = {"live_sequences": float(len(live))}
         if batch.traces:
             note_no_gradient(batch, live)
-        found: list[tuple[int, dict[str, Tensor] | None]] = []
+        parts_by_index: list[tuple[int, dict[str, Tensor] | None]] = []
         micro_batches = batch.micro_batches(self.micro_batch_tokens, live, share_prompts=self.share_prompts)
         for index, micro in self.world.share(list(micro_batches)):
             if micro is None:
                 optimiser.backward(self._idle())
                 continue
-            found.append((index, self._micro_step(micro.to(self.device), denominators, optimiser)))
-            if found[-1][1] is None and self.world.size == 1:
+            parts_by_index.append((index, self._micro_step(micro.to(self.device), denominators, optimiser)))
+            if parts_by_index[-1][1] is None and self.world.size == 1:
                 break
-        parts = self.world.in_order(found)
+        parts = self.world.in_order(parts_by_index)
         if None in parts:
             return lambda: stats | optimiser.refuse()
         if not parts:  # no sequence has a gradient: a step on momentum alone would be noise
@@ -491,7 +491,7 @@ class Learner:
         return {"loss": total, "tokens": float(tokens)} | optimiser.step()
 
     def _imitated(self, padded: Padded, tokens: int, optimiser: Optimiser, traces: Sequence[dict[str, Any]]) -> float:
-        found = []
+        losses = []
         micro_batches = padded.micro_batches(self.micro_batch_tokens, share_prompts=self.share_prompts)
         for index, item in self.world.share(list(micro_batches)):
             if item is None:
@@ -503,8 +503,8 @@ class Learner:
             loss = -torch.where(micro.mask, logprobs, 0).sum() / tokens
             optimiser.backward(loss)
             note_imitation([traces[index] for index in indices] if traces else [], micro, logprobs, tokens)
-            found.append((index, float(loss.detach())))
-        return sum(self.world.in_order(found))
+            losses.append((index, float(loss.detach())))
+        return sum(self.world.in_order(losses))
 
 
 def merge_steps(steps: Sequence[dict[str, float]]) -> dict[str, float]:

@@ -67,8 +67,8 @@ class Optimiser:
         # float32, one for each parameter
         earlier: Sequence[torch.nn.Parameter | None] = masters or [None] * len(self.parameters)
         self.masters = [
-            p if p.dtype == torch.float32 else _master(p, known)
-            for p, known in zip(self.parameters, earlier, strict=True)
+            p if p.dtype == torch.float32 else _master(p, master)
+            for p, master in zip(self.parameters, earlier, strict=True)
         ]
         self.accumulation = accumulation or Accumulation(self.parameters, torch.float32)
         self.lr = lr
@@ -215,10 +215,10 @@ def build_optimiser(make: Callable[..., Optimiser], settings: LearnerSection, to
     )
 
 
-def _master(parameter: torch.nn.Parameter, known: torch.nn.Parameter | None) -> torch.nn.Parameter:
+def _master(parameter: torch.nn.Parameter, earlier: torch.nn.Parameter | None) -> torch.nn.Parameter:
     """A float32 copy, or the one that there is: what it holds beyond the parameter is not lost between two phases."""
-    if known is not None and torch.equal(parameter, known.to(parameter.dtype)):
-        return known
+    if earlier is not None and torch.equal(parameter, earlier.to(parameter.dtype)):
+        return earlier
     return torch.nn.Parameter(parameter.detach().float().clone())
 
 
@@ -272,13 +272,13 @@ class Accumulation:
         """The sums, float32, one for each parameter; None where there was no gradient. They are cleared."""
         if any(total is not None for total in self.sums):
             self.before_backward()
-        found: list[Tensor | None] = []
+        gradients: list[Tensor | None] = []
         for index, parameter in enumerate(self.parameters):
             total, self.sums[index] = self.sums[index], None
             total = parameter.grad if total is None else total
             parameter.grad = None
-            found.append(None if total is None else total.float())
-        return found
+            gradients.append(None if total is None else total.float())
+        return gradients
 
     def clear(self) -> None:
         self.sums = [None] * len(self.parameters)
@@ -315,8 +315,8 @@ class ShardedAccumulation(Accumulation):
     def gradients(self) -> list[Tensor | None]:
         """The sums, float32, one for each parameter: they stand in the parameters."""
         self.parts.clear()
-        found: list[Tensor | None] = [parameter.grad for parameter in self.parameters]
-        return found
+        gradients: list[Tensor | None] = [parameter.grad for parameter in self.parameters]
+        return gradients
 
     def clear(self) -> None:
         self.parts.clear()
@@ -450,14 +450,14 @@ def eager_on_cpu(name: str, parameters: Sequence[Tensor]) -> AbstractContextMana
 
 def state_tensors(adamw: torch.optim.Optimizer, parameters: Sequence[Tensor]) -> dict[str, Tensor]:
     """The state as plain tensors: ``0.exp_avg``, or ``0.exp_avg.codes``, ``.scale`` and ``.qmap`` in eight bits."""
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for index, parameter in enumerate(parameters):
         for name, value in adamw.state.get(parameter, {}).items():
             if all(hasattr(value, part) for part in PARTS):
-                found |= {f"{index}.{name}.{part}": getattr(value, part) for part in PARTS}
+                tensors |= {f"{index}.{name}.{part}": getattr(value, part) for part in PARTS}
             else:
-                found[f"{index}.{name}"] = torch.as_tensor(value)
-    return found
+                tensors[f"{index}.{name}"] = torch.as_tensor(value)
+    return tensors
 
 
 def load_state(adamw: torch.optim.Optimizer, name: str, state: dict[int, dict[str, Tensor]]) -> None:
@@ -466,24 +466,24 @@ def load_state(adamw: torch.optim.Optimizer, name: str, state: dict[int, dict[st
     Raises:
         ValueError: they are of another optimiser.
     """
-    slots = {index: _joined(found, name) for index, found in state.items()}
+    slots = {index: _joined(tensors, name) for index, tensors in state.items()}
     adamw.load_state_dict({**adamw.state_dict(), "state": slots})
 
 
-def _joined(found: dict[str, Tensor], name: str) -> dict[str, Any]:
+def _joined(tensors: dict[str, Tensor], name: str) -> dict[str, Any]:
     of_bnb = {"state1", "state2", "qmap1", "qmap2", "absmax1", "absmax2"}
     of_torchao = {f"{slot}.{part}" for slot in ("exp_avg", "exp_avg_sq") for part in PARTS}
     plain = {"exp_avg", "exp_avg_sq"}
-    known = {ADAMW: plain, "adamw_8bit": plain | of_torchao, "adamw_bnb_8bit": of_bnb}[name] | {"step"}
-    if strange := found.keys() - known:
+    allowed = {ADAMW: plain, "adamw_8bit": plain | of_torchao, "adamw_bnb_8bit": of_bnb}[name] | {"step"}
+    if strange := tensors.keys() - allowed:
         raise ValueError(f"the checkpoint is of another optimiser than {name}: it holds {', '.join(sorted(strange))}")
-    joined: dict[str, Any] = {slot: value for slot, value in found.items() if "." not in slot}
+    joined: dict[str, Any] = {slot: value for slot, value in tensors.items() if "." not in slot}
     if name == "adamw_bnb_8bit":
-        joined["step"] = int(found["step"])  # a tensor would become a float
-    if len(joined) < len(found):
+        joined["step"] = int(tensors["step"])  # a tensor would become a float
+    if len(joined) < len(tensors):
         from torchao.optim.subclass_8bit import OptimState8bit
 
         for slot in plain:
-            codes, scale, qmap = (found[f"{slot}.{part}"] for part in PARTS)
+            codes, scale, qmap = (tensors[f"{slot}.{part}"] for part in PARTS)
             joined[slot] = OptimState8bit(codes, scale, qmap, slot == "exp_avg", dtype=torch.float32)
     return joined

@@ -85,8 +85,8 @@ def _sum_rows(slopes: torch.Tensor, rows: int, row_of: torch.Tensor) -> torch.Te
 def _distinct_rows(ids: torch.Tensor, mask: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
     """The first row [D] of each distinct sequence and mask, and which of these each row [B] equals."""
     whole = ids if mask is None else torch.cat([ids, mask.to(ids.dtype)], 1)  # [B, T] or [B, 2T]
-    found: dict[bytes, int] = {}
-    row_of = [found.setdefault(row.tobytes(), len(found)) for row in whole.cpu().numpy()]
+    numbers: dict[bytes, int] = {}
+    row_of = [numbers.setdefault(row.tobytes(), len(numbers)) for row in whole.cpu().numpy()]
     first: dict[int, int] = {}
     for row, distinct in enumerate(row_of):
         first.setdefault(distinct, row)
@@ -155,15 +155,15 @@ def score_sequences(
     if plain:
         head = core.get_output_embeddings()
         hidden = output.last_hidden_state[asked]  # [N, H], of wanted tokens alone
-        known = None if slopes is None else _of_wanted(slopes, wanted)
+        wanted_slopes = None if slopes is None else _of_wanted(slopes, wanted)
         wide = uses_float32(head)
         scores = score_hidden(
-            hidden, head.weight, head.bias, targets, temperature, entropy=entropy, slopes=known, in_float32=wide
+            hidden, head.weight, head.bias, targets, temperature, entropy=entropy, slopes=wanted_slopes, in_float32=wide
         )
     else:
         scores = score_logits(output.logits[asked], targets, temperature, entropy=entropy)  # logits [N, V]
-    spread = None if scores.entropy is None else _spread(scores.entropy, wanted)
-    return SequenceScores(_spread(scores.logprobs, wanted), spread)
+    entropies = None if scores.entropy is None else _spread(scores.entropy, wanted)
+    return SequenceScores(_spread(scores.logprobs, wanted), entropies)
 
 
 def _of_wanted(slopes: Slopes, wanted: torch.Tensor) -> torch.Tensor | SlopesOf:
@@ -172,9 +172,9 @@ def _of_wanted(slopes: Slopes, wanted: torch.Tensor) -> torch.Tensor | SlopesOf:
         return slopes[:, 1:][wanted]  # [N]
 
     def of(logprobs: torch.Tensor, which: slice) -> torch.Tensor:
-        known = logprobs.new_zeros(int(wanted.sum()))  # [N]
-        known[which] = logprobs
-        return slopes(_spread(known, wanted))[:, 1:][wanted][which]
+        columns = logprobs.new_zeros(int(wanted.sum()))  # [N]
+        columns[which] = logprobs
+        return slopes(_spread(columns, wanted))[:, 1:][wanted][which]
 
     return of
 
@@ -186,8 +186,8 @@ def base_model(model: Any) -> Any:
 
 def _spread(scores: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
     """Put scores (N,) where ``wanted`` (B, T - 1) is set, in columns 1 to T - 1 of zeros (B, T)."""
-    spread = torch.zeros(wanted.shape, dtype=scores.dtype, device=scores.device)  # [B, T - 1]
-    return F.pad(spread.masked_scatter(wanted, scores), (1, 0))  # [B, T], 0 for the first token
+    columns = torch.zeros(wanted.shape, dtype=scores.dtype, device=scores.device)  # [B, T - 1]
+    return F.pad(columns.masked_scatter(wanted, scores), (1, 0))  # [B, T], 0 for the first token
 
 
 class _PromptKeys(DynamicLayer):
@@ -253,24 +253,26 @@ def _shared_prompts(context: torch.Tensor, wanted: torch.Tensor, always: bool = 
     rows, width = context.shape
     starts = torch.where(wanted.any(1), wanted.long().argmax(1), 0)  # [R] the prompt's last token
     ids = context.cpu().numpy()
-    found: dict[bytes, int] = {}
-    prompt_of = [found.setdefault(ids[row, :start].tobytes(), len(found)) for row, start in enumerate(starts.tolist())]
+    numbers: dict[bytes, int] = {}
+    prompt_of = [
+        numbers.setdefault(ids[row, :start].tobytes(), len(numbers)) for row, start in enumerate(starts.tolist())
+    ]
     first = {prompt: row for row, prompt in reversed(list(enumerate(prompt_of)))}
-    chosen = torch.tensor([first[prompt] for prompt in range(len(found))], device=context.device)  # [Q]
+    chosen = torch.tensor([first[prompt] for prompt in range(len(numbers))], device=context.device)  # [Q]
     columns = starts[:, None] + torch.arange(width, device=context.device)  # [R, T - 1]
     inside = columns < width
     columns = columns.clamp(max=width - 1)
-    own = wanted.gather(1, columns) & inside
+    wanted_rest = wanted.gather(1, columns) & inside
     longest = int(starts.max())  # P
-    kept = int(own.any(0).nonzero().max()) + 1 if own.any() else 1  # C
-    if not (always or spares_enough(len(found), longest, rows, kept, width)):
+    kept = int(wanted_rest.any(0).nonzero().max()) + 1 if wanted_rest.any() else 1  # C
+    if not (always or spares_enough(len(numbers), longest, rows, kept, width)):
         return None
     return _SharedPrompts(
         context[chosen, :longest],
         starts[chosen],
         torch.tensor(prompt_of, device=context.device),
         context.gather(1, columns[:, :kept]),
-        own[:, :kept],
+        wanted_rest[:, :kept],
         width,
     )
 

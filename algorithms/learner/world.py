@@ -78,12 +78,12 @@ class ProcessWorld:
             index = start + self.rank
             yield index, items[index] if index < len(items) else None
 
-    def in_order(self, found: list[tuple[int, T]]) -> list[T]:
+    def in_order(self, parts: list[tuple[int, T]]) -> list[T]:
         """What all processes found for their share of items, in the order of the items."""
         if self.size == 1:
-            return [item for _, item in found]
+            return [item for _, item in parts]
         # Sums over micro-batches are then made in one order, whatever the number of processes.
-        pairs = [pair for part in self.gather(found) for pair in part]
+        pairs = [pair for part in self.gather(parts) for pair in part]
         return [item for _, item in sorted(pairs, key=lambda pair: pair[0])]
 
 
@@ -111,8 +111,8 @@ class SharedRollout:
             return self.rollout(requests)
         each = -(-len(requests) // world.size)  # a run of them, so that members of a group share their prompt
         # Noise is keyed by the request, so who plays an episode does not change it.
-        own = requests[world.rank * each : (world.rank + 1) * each]
-        played = self.rollout(own) if own else []
+        share = requests[world.rank * each : (world.rank + 1) * each]
+        played = self.rollout(share) if share else []
         return [episode for part in world.gather(played) for episode in part]
 
 
@@ -123,8 +123,8 @@ def is_shard(tensor: Tensor) -> bool:
 
 def local(tensor: Tensor) -> Tensor:
     """What this process holds of a tensor that may be a shard."""
-    own: Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
-    return own
+    part: Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    return part
 
 
 def whole(tensor: Tensor) -> Tensor:

@@ -188,11 +188,11 @@ def _check_numbers(columns: Columns, advantages: Tensor, sequences: SequenceInde
                 "(mask the token, or find out why its log-probability is not finite)"
             )
     if preset.per_sequence and preset.clip_rule.one_advantage:
-        spread = (advantages - sequences.broadcast(sequences.mean(advantages))).abs().max()  # []
-        if spread > 1e-5 * advantages.abs().max().clamp(min=1):
+        gap = (advantages - sequences.broadcast(sequences.mean(advantages))).abs().max()  # []
+        if gap > 1e-5 * advantages.abs().max().clamp(min=1):
             raise ValueError(
                 f"preset {preset.name!r} has one ratio per sequence, so it takes one advantage per sequence; these "
-                f"differ inside a sequence by {spread.item():.3g}. Per-token advantages: gspo_token, or a token-level "
+                f"differ inside a sequence by {gap.item():.3g}. Per-token advantages: gspo_token, or a token-level "
                 "preset"
             )
 

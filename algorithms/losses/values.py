@@ -75,7 +75,7 @@ def _stats(loss: Tensor, new: Tensor, target: Tensor, clipped: Tensor, mask: Ten
         mean = torch.where(mask, x, 0).sum() / n  # []
         return mean, torch.where(mask, (x - mean).square(), 0).sum() / n
 
-    spread = moments(target)[1]
+    variance = moments(target)[1]
     left = moments(target - new)[1]
     return {
         "value_loss": loss.detach(),
@@ -83,6 +83,6 @@ def _stats(loss: Tensor, new: Tensor, target: Tensor, clipped: Tensor, mask: Ten
         "return_mean": moments(target)[0],
         "value_clip_frac": torch.where(mask, clipped, False).sum() / n,
         # EV = 1 - var(R - V) / var(R)                                   []  over trained tokens
-        "explained_variance": torch.where(spread > 0, 1 - left / spread.clamp(min=1e-30), 0),
+        "explained_variance": torch.where(variance > 0, 1 - left / variance.clamp(min=1e-30), 0),
         "n_tokens": mask.sum(),
     }

@@ -144,9 +144,9 @@ def plan(config: TrainConfig, shape: ModelShape, device: DeviceLimits, assumed: 
     update = episodes * length * shared * (config.learner.epochs + more / 3) / speed
 
     # without workers environments are stepped one after the other
-    own = config.env.workers or (1 if assumed.env_seconds else 0)
+    env_workers = config.env.workers or (1 if assumed.env_seconds else 0)
 
-    def simulated(depth: int, workers: int = own) -> SimulatedTimes:
+    def simulated(depth: int, workers: int = env_workers) -> SimulatedTimes:
         return simulate(
             SimulatedRun(
                 steps=max(2, min(SIMULATED_STEPS, max(2, config.steps), SIMULATED_EPISODES // episodes)),
@@ -217,8 +217,8 @@ def _cache(config: TrainConfig, shape: ModelShape, device: DeviceLimits, memory:
     dtype, limit = config.model.dtype, device.memory * GIB - CONTEXT
     weights = BYTES[dtype] * shape.parameters
     if config.sampler.kind != "transformers":
-        given = config.sampler.options.get("gpu_memory_utilization", PREFIXES)
-        return sequences_in_cache(shape, dtype, length, float(given) * device.memory * GIB, weights)
+        share = config.sampler.options.get("gpu_memory_utilization", PREFIXES)
+        return sequences_in_cache(shape, dtype, length, float(share) * device.memory * GIB, weights)
     stays = learned(config) * _stays(memory)
     # the last place of every cache is made at once
     return sequences_in_cache(shape, dtype, config.sampling.max_length, limit, stays)
@@ -227,86 +227,86 @@ def _cache(config: TrainConfig, shape: ModelShape, device: DeviceLimits, memory:
 def _turn_seconds(
     shape: ModelShape, device: DeviceLimits, assumed: Assumed, length: float, dtype: str
 ) -> Callable[[int], float]:
-    known: dict[int, float] = {}
+    seconds_of: dict[int, float] = {}
 
     def seconds(active: int) -> float:
-        if active not in known:
+        if active not in seconds_of:
             step = decoding(shape, device, active, length / 2, dtype, assumed.step_overhead)
-            known[active] = assumed.reply * step.seconds
-        return known[active]
+            seconds_of[active] = assumed.reply * step.seconds
+        return seconds_of[active]
 
     return seconds
 
 
-def describe(found: RunPlan) -> str:
+def describe(plan: RunPlan) -> str:
     """The plan as text."""
-    config, shape, assumed, memory = found.config, found.shape, found.assumed, found.memory
+    config, shape, assumed, memory = plan.config, plan.shape, plan.assumed, plan.memory
     parts = {part.name: getattr(memory, part.name) for part in fields(memory)}
-    where = f"{assumed.gpus} x {found.device.name}" + (
+    where = f"{assumed.gpus} x {plan.device.name}" + (
         f", {assumed.sampler_gpus} more sample" if assumed.sampler_gpus else ""
     )
     lines = [
         f"{config.model.name}: {shape.parameters / 1e9:.3g}e9 parameters, {config.model.dtype}; {where}",
         "",
-        f"memory of a device in an update, GiB (of {found.limit / GIB:.3g})",
+        f"memory of a device in an update, GiB (of {plan.limit / GIB:.3g})",
         *(f"  {name:<10} {value / GIB:8.2f}" for name, value in parts.items() if value),
         f"  {'total':<10} {memory.total / GIB:8.2f}",
         "",
         "memory of a device that samples",
-        f"  {kv_bytes(shape, config.model.dtype) / 2**20:.3g} MiB of cache a token; room for {found.cache_sequences} "
+        f"  {kv_bytes(shape, config.model.dtype) / 2**20:.3g} MiB of cache a token; room for {plan.cache_sequences} "
         "sequences at once",
         "",
         "speed",
-        f"  sampling {found.decoding.tokens:,.0f} tokens/s a device, {found.decoding.sequences} sequences at once; "
-        f"{found.sampling_seconds:,.1f} s a step if nothing waits",
-        f"  a decoding step takes {1000 * found.decoding.seconds:.3g} ms, {1000 * assumed.step_overhead:.3g} of them "
+        f"  sampling {plan.decoding.tokens:,.0f} tokens/s a device, {plan.decoding.sequences} sequences at once; "
+        f"{plan.sampling_seconds:,.1f} s a step if nothing waits",
+        f"  a decoding step takes {1000 * plan.decoding.seconds:.3g} ms, {1000 * assumed.step_overhead:.3g} of them "
         + ("Python's, measured on this machine" if in_transformers(config) else "the engine's own, assumed"),
-        f"  training {found.training_speed:,.0f} tokens/s; {found.update_seconds:,.1f} s a step"
-        + (f", {found.shared:.0%} of the tokens: prompts are shared" if found.shared < 1 else ""),
+        f"  training {plan.training_speed:,.0f} tokens/s; {plan.update_seconds:,.1f} s a step"
+        + (f", {plan.shared:.0%} of the tokens: prompts are shared" if plan.shared < 1 else ""),
         "",
-        *_depths(found),
-        *_workers(found),
-        f"{config.steps} steps: {found.hours:,.2f} hours" + (f", about ${found.cost:,.2f}" if found.cost else ""),
-        *_warnings(found),
+        *_depths(plan),
+        *_workers(plan),
+        f"{config.steps} steps: {plan.hours:,.2f} hours" + (f", about ${plan.cost:,.2f}" if plan.cost else ""),
+        *_warnings(plan),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _depths(found: RunPlan) -> list[str]:
-    sync, own = found.times[0].step, depth_of(found.config)
+def _depths(plan: RunPlan) -> list[str]:
+    sync, planned_depth = plan.times[0].step, depth_of(plan.config)
     lines = ["schedule    s/step   speed  samplers busy  learner busy  updates in between"]
-    for depth, times in found.times.items():
+    for depth, times in plan.times.items():
         name = f"async {depth}" if depth else "sync"
         lines.append(
             f"  {name:<8}{times.step:8,.1f}{sync / times.step:8.2f}{times.sampling:13.0%}{times.learning:14.0%}"
-            f"{times.staleness:14.1f}{'   <- this config' if depth == own else ''}"
+            f"{times.staleness:14.1f}{'   <- this config' if depth == planned_depth else ''}"
         )
-    best = min(time.step for time in found.times.values())
-    enough = next(depth for depth, times in found.times.items() if times.step <= 1.05 * best)
+    best = min(time.step for time in plan.times.values())
+    enough = next(depth for depth, times in plan.times.items() if times.step <= 1.05 * best)
     advice = f"depth {enough} is within 5 % of the fastest" if enough else "sampling ahead gains less than 5 %"
     return [*lines, f"  {advice}", ""]
 
 
-def _workers(found: RunPlan) -> list[str]:
-    if not found.workers:
+def _workers(plan: RunPlan) -> list[str]:
+    if not plan.workers:
         return []
     lines = ["environment steps at once (env.workers)   s/step  workers busy"]
-    for bound, times in found.workers.items():
+    for bound, times in plan.workers.items():
         lines.append(f"  {bound or 'any number':<38}{times.step:8,.1f}{times.working:13.0%}")
     return [*lines, ""]
 
 
-def _warnings(found: RunPlan) -> list[str]:
-    config, assumed = found.config, found.assumed
+def _warnings(plan: RunPlan) -> list[str]:
+    config, assumed = plan.config, plan.assumed
     notes = []
     if (many_policies := learned(config)) > 1:
         notes.append(
             f"self_play.policies learns {many_policies} policies: the tables above are of one, the run needs "
-            f"{found.needed / GIB:.2f} GiB, and its hours are those of all"
+            f"{plan.needed / GIB:.2f} GiB, and its hours are those of all"
         )
-    if found.needed > found.limit:
-        notes.append(f"the update needs {found.needed / GIB:.1f} GiB of {found.limit / GIB:.1f}: {_cure(found)}")
-    if not found.cache_sequences:
+    if plan.needed > plan.limit:
+        notes.append(f"the update needs {plan.needed / GIB:.1f} GiB of {plan.limit / GIB:.1f}: {_cure(plan)}")
+    if not plan.cache_sequences:
         notes.append("no sequence's cache fits beside the weights: lower sampling.max_length or take a larger device")
     if assumed.gpus > 1 and (config.schedule.kind, config.sampler.kind) != ("sync", "transformers"):
         notes.append("our own learner with more than one process takes schedule: sync and sampler: transformers alone")
@@ -324,13 +324,13 @@ def _warnings(found: RunPlan) -> list[str]:
     return [f"note: {note}" for note in notes]
 
 
-def _cure(found: RunPlan) -> str:
+def _cure(plan: RunPlan) -> str:
     """The first field that makes the update fit."""
-    base = _update(found.config, found.assumed)
-    longest = found.config.sampling.max_length
+    base = _update(plan.config, plan.assumed)
+    longest = plan.config.sampling.max_length
     small = dataclasses.replace(base, recompute=True, tokens=longest)
     more = ("learner.offload: weights, and both", dataclasses.replace(small, offload="weights"))
-    if found.assumed.gpus == 1:
+    if plan.assumed.gpus == 1:
         more = ("learner.optimiser: adamw_8bit, and both", dataclasses.replace(small, optimiser="adamw_8bit"))
     tries: tuple[tuple[str, Update], ...] = (
         ("learner.recompute_layers: true", dataclasses.replace(base, recompute=True)),
@@ -339,5 +339,5 @@ def _cure(found: RunPlan) -> str:
         more,
         ("model.lora_rank: 16, and both", dataclasses.replace(small, lora_rank=16)),
     )
-    names = [name for name, update in tries if training_memory(found.shape, update).total <= found.limit]
+    names = [name for name, update in tries if training_memory(plan.shape, update).total <= plan.limit]
     return f"set {names[0]}" if names else "no field of the config makes it fit; take more or larger devices"

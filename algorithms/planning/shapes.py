@@ -81,14 +81,14 @@ class ModelShape:
         return self.layers * rank * (attention + 3 * (self.hidden + self.intermediate))
 
 
-def shape_of(config: TrainConfig, given: str = "") -> ModelShape:
+def shape_of(config: TrainConfig, text: str = "") -> ModelShape:
     """The shape of a config's model: as ``given`` ("hidden=1024,layers=28,…"), of rlvr/tiny, or of a local folder.
 
     Raises:
         ConfigError: the shape is not known here, with the ways to give it.
     """
-    if given:
-        return _written(given)
+    if text:
+        return _written(text)
     section = config.model
     if section.name == TINY:
         words = (*WORDS, *section.words)
@@ -112,35 +112,35 @@ def read_shape(path: Path) -> ModelShape:
         ConfigError: it is no JSON, or of a model that the formulae do not describe.
     """
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        fields: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
     # models that see images keep the decoder's sizes in a section of their own
-    found = found.get("text_config", found) if isinstance(found, dict) else {}
+    fields = fields.get("text_config", fields) if isinstance(fields, dict) else {}
     if experts := next(
-        (name for name in ("num_experts", "num_local_experts", "n_routed_experts") if found.get(name)), ""
+        (name for name in ("num_experts", "num_local_experts", "n_routed_experts") if fields.get(name)), ""
     ):
         raise ConfigError(f"{path} has {experts}: the formulae are for models without experts")
     try:
-        heads = found["num_attention_heads"]
+        heads = fields["num_attention_heads"]
         return ModelShape(
-            vocab=found["vocab_size"],
-            hidden=found["hidden_size"],
-            layers=found["num_hidden_layers"],
+            vocab=fields["vocab_size"],
+            hidden=fields["hidden_size"],
+            layers=fields["num_hidden_layers"],
             heads=heads,
-            kv_heads=found.get("num_key_value_heads") or heads,  # none: every query has its own
+            kv_heads=fields.get("num_key_value_heads") or heads,  # none: every query has its own
             # Qwen3's heads are wider than hidden / heads, and it says so
-            head_dim=found.get("head_dim") or found["hidden_size"] // heads,
-            intermediate=found["intermediate_size"],
-            tied=bool(found.get("tie_word_embeddings", False)),
+            head_dim=fields.get("head_dim") or fields["hidden_size"] // heads,
+            intermediate=fields["intermediate_size"],
+            tied=bool(fields.get("tie_word_embeddings", False)),
         )
     except KeyError as error:
         raise ConfigError(f"{path} has no {error}: give the model's sizes as --shape {'=…,'.join(FIELDS)}=…") from error
 
 
-def _written(given: str) -> ModelShape:
+def _written(text: str) -> ModelShape:
     sizes: dict[str, Any] = {"tied": True}
-    for pair in given.split(","):
+    for pair in text.split(","):
         name, _, value = pair.partition("=")
         if name == "tied" and value in ("true", "false"):
             sizes["tied"] = value == "true"
@@ -184,15 +184,15 @@ _DEVICES = (
 DEVICES: Mapping[str, DeviceLimits] = MappingProxyType({device.name: device for device in _DEVICES})
 
 
-def device_of(given: str) -> DeviceLimits:
+def device_of(text: str) -> DeviceLimits:
     """A device by name, or as "GiB,TFLOPs,GB/s".
 
     Raises:
         ConfigError: no such device, with the nearest; or numbers that are none.
     """
-    if given.lower() in DEVICES:
-        return DEVICES[given.lower()]
-    parts = given.split(",")
+    if text.lower() in DEVICES:
+        return DEVICES[text.lower()]
+    parts = text.split(",")
     if len(parts) == 3:
         try:
             memory, tflops, bandwidth = (float(part) for part in parts)
@@ -200,8 +200,8 @@ def device_of(given: str) -> DeviceLimits:
             memory = tflops = bandwidth = 0.0
         if min(memory, tflops, bandwidth) > 0:
             # 1/8 of the bfloat16 rate lies between what the sheets above say, 1/15 and 1/4
-            return DeviceLimits(given, memory, tflops, bandwidth, 0.0, tflops / 8)
-        raise ConfigError(f"--gpu {given}: GiB, TFLOP/s and GB/s are three numbers above 0, such as 80,989,3350")
+            return DeviceLimits(text, memory, tflops, bandwidth, 0.0, tflops / 8)
+        raise ConfigError(f"--gpu {text}: GiB, TFLOP/s and GB/s are three numbers above 0, such as 80,989,3350")
     raise ConfigError(
-        f"there is no GPU {given!r}{hint(given, DEVICES)}; there are {', '.join(DEVICES)}, or GiB,TFLOPs,GB/s"
+        f"there is no GPU {text!r}{hint(text, DEVICES)}; there are {', '.join(DEVICES)}, or GiB,TFLOPs,GB/s"
     )

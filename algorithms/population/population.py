@@ -87,8 +87,8 @@ class Population:
                 mine = member_config(config, name)
                 if resume:
                     _require_steps(mine)
-                own = callback.member(name) if isinstance(callback, DisplayOfSeveral) else callback
-                self.members[name] = Trainer(mine, own, resume=resume)
+                member_callback = callback.member(name) if isinstance(callback, DisplayOfSeveral) else callback
+                self.members[name] = Trainer(mine, member_callback, resume=resume)
                 self.members[name].stop = self.stop
             # Only now are all there to be introduced to one another.
             self._introduce()
@@ -169,9 +169,9 @@ class Population:
     def _align(self) -> None:
         """Remove checkpoints that not all policies have: they go on together."""
         folders = [member.folder.checkpoints for member in self.members.values()]
-        found = [latest_checkpoint(folder)[0] for folder in folders]
+        checkpoints = [latest_checkpoint(folder)[0] for folder in folders]
         while True:
-            steps = {-1 if checkpoint is None else checkpoint.step for checkpoint in found}
+            steps = {-1 if checkpoint is None else checkpoint.step for checkpoint in checkpoints}
             # A save may have failed in one of them more than once.
             if len(steps) == 1:
                 return
@@ -180,7 +180,7 @@ class Population:
                 for path in list_checkpoints(folder):
                     if path.name > step_name(min(steps)) or min(steps) < 0:
                         shutil.rmtree(path)
-            found = [latest_checkpoint(folder)[0] for folder in folders]
+            checkpoints = [latest_checkpoint(folder)[0] for folder in folders]
 
     def _measure(self, name: str) -> None:
         """Log the exploitability of all policies together, each with its players."""
@@ -196,11 +196,11 @@ class Population:
                 for policy in [member.games.text_policy(self.task, member.model, member.renderer)]
                 for player in policies[which]
             }
-            found = exploited(self.task, joined(by_player))
+            figures = exploited(self.task, joined(by_player))
         where = {"phase": "evaluation", "step": self.members[next(iter(policies))].step}
-        record: dict[str, Any] = {**where, "name": name, **found}
+        record: dict[str, Any] = {**where, "name": name, **figures}
         self.folder.log(record, {**where, **clock.read()})
-        self.callback.say(f"evaluation {name}: exploitability of all policies {found['exploitability']:.3f}")
+        self.callback.say(f"evaluation {name}: exploitability of all policies {figures['exploitability']:.3f}")
 
     @contextmanager
     def _averaged(self) -> Iterator[None]:

@@ -38,11 +38,11 @@ def table() -> str:
     presets = [preset for preset in ALGORITHMS.values() if isinstance(preset, Preset)]
     header = ("algorithm", "advantage", "ratio", "clip", "aggregation", "KL", "corrections", "filters", "source")
     lines = _aligned([header, *(_cells(preset) for preset in presets)])
-    others = [one for one in ALGORITHMS.values() if isinstance(one, Objective)]
+    others = [objective for objective in ALGORITHMS.values() if isinstance(objective, Objective)]
     more = _aligned(
         [
             ("algorithm", "loss", "learns from", "source"),
-            *((one.name, one.formula, one.learns_from, one.arxiv) for one in others),
+            *((objective.name, objective.formula, objective.learns_from, objective.arxiv) for objective in others),
         ]
     )
     return "\n".join([*lines, "", *more]) + "\n"
@@ -76,11 +76,15 @@ def describe(name: str, width: int = 100) -> str:
     """
     if name not in ALGORITHMS:
         raise ValueError(f"there is no algorithm {name!r}{did_you_mean(name, ALGORITHMS)}")
-    one = ALGORITHMS[name]
-    chosen = [field.name for field in fields(one) if field.name in _SHOWN or getattr(one, field.name) != field.default]
-    rows = [(title, _shown(getattr(one, title))) for title in chosen if title != "name"]
-    if isinstance(one, Preset):
-        rows.append(("clip rule", one.clip_rule.summary(one)))
+    algorithm = ALGORITHMS[name]
+    chosen = [
+        field.name
+        for field in fields(algorithm)
+        if field.name in _SHOWN or getattr(algorithm, field.name) != field.default
+    ]
+    rows = [(title, _shown(getattr(algorithm, title))) for title in chosen if title != "name"]
+    if isinstance(algorithm, Preset):
+        rows.append(("clip rule", algorithm.clip_rule.summary(algorithm)))
     rows = [(title, text) for title, text in rows if text]
     indent = max(len(title) for title, _ in rows) + 4
     lines = [

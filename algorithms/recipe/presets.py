@@ -202,7 +202,9 @@ class Preset(Choices):
         if self.entropy_coef:
             extras.append(f"-{self.entropy_coef:g} entropy")
         return (
-            f"{AGGREGATIONS[self.aggregation].formula} of " + "; ".join(parts) + "".join(f"; + {one}" for one in extras)
+            f"{AGGREGATIONS[self.aggregation].formula} of "
+            + "; ".join(parts)
+            + "".join(f"; + {extra}" for extra in extras)
         )
 
     def replace(self, **changes: Unpack[ChoiceChanges]) -> Preset:
@@ -212,10 +214,10 @@ class Preset(Choices):
             TypeError: there is no such choice.
             ValueError: it does not go with the others.
         """
-        known = [field.name for field in dataclasses.fields(self)]
+        choices = [field.name for field in dataclasses.fields(self)]
         for name in changes:
-            if name not in known:
-                raise TypeError(f"a preset has no choice {name!r}{hint(name, known)}; choices: {', '.join(known)}")
+            if name not in choices:
+                raise TypeError(f"a preset has no choice {name!r}{hint(name, choices)}; choices: {', '.join(choices)}")
         plain: dict[str, Any] = {**changes}
         return dataclasses.replace(self, **plain)
 

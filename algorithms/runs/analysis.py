@@ -94,5 +94,5 @@ def _reflection(episodes: Sequence[Episode]) -> tuple[float | None, ...]:
 
 
 def _mean(values: Iterable[float]) -> float | None:
-    found = list(values)
-    return sum(found) / len(found) if found else None
+    numbers = list(values)
+    return sum(numbers) / len(numbers) if numbers else None

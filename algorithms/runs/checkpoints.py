@@ -120,16 +120,16 @@ def _agree(group: Any, work: Callable[[], object]) -> None:
         error = caught
     errors: list[OSError | None] = [None] * torch.distributed.get_world_size(group)
     torch.distributed.all_gather_object(errors, error, group=group)
-    for one in errors:
-        if one is not None:
-            raise one
+    for reported in errors:
+        if reported is not None:
+            raise reported
 
 
 def _finish_shards(folder: Path, draft: Path, target: Path, checkpoint: Checkpoint, group: Any) -> None:
     rank, size = torch.distributed.get_rank(group), torch.distributed.get_world_size(group)
-    own = [path.name for path in draft.glob(f"shard-{rank + 1:05}-*")] if draft.is_dir() else []
+    shard_names = [path.name for path in draft.glob(f"shard-{rank + 1:05}-*")] if draft.is_dir() else []
     written: list[list[str]] = [[] for _ in range(size)]
-    torch.distributed.all_gather_object(written, own, group=group)
+    torch.distributed.all_gather_object(written, shard_names, group=group)
     if rank:
         return
     # On machines with a disk each, the first process sees its own shards alone.
@@ -258,8 +258,8 @@ def _read_shards(path: Path, shards: list[str]) -> dict[str, dict[str, torch.Ten
     if there != sorted(shards):  # it would read them, too
         raise CheckpointError(f"{path} holds files that its manifest does not name: {', '.join(there)}")
     reader = dcp.HuggingFaceStorageReader(str(path))
-    found = reader.read_metadata().state_dict_metadata
-    tensors: dict[str, Any] = {key: torch.empty(it.size, dtype=it.properties.dtype) for key, it in found.items()}
+    metadata = reader.read_metadata().state_dict_metadata
+    tensors: dict[str, Any] = {key: torch.empty(it.size, dtype=it.properties.dtype) for key, it in metadata.items()}
     try:
         with warnings.catch_warnings(action="ignore"):  # that there is but one process
             dcp.load(tensors, storage_reader=reader, no_dist=True)

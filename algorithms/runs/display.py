@@ -125,13 +125,13 @@ class Display:
             self._panels.append(record)
 
     def _complain(self) -> None:
-        found = health([*self._panels, *self._records], self._first)
+        complaints = health([*self._panels, *self._records], self._first)
         kinds = {_kind(text) for text in self._complaints}
         if self._lines:
-            for text in found:
+            for text in complaints:
                 if _kind(text) not in kinds:
                     self.say(f"step {self._records[-1]['step']}: {text}")
-        self._complaints = found
+        self._complaints = complaints
 
     def _shown(self) -> RenderableType:
         timing = dict(self._timing)

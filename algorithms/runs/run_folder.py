@@ -122,8 +122,8 @@ class RunFolder:
         if self.path.exists() and not self.path.is_dir():
             raise RunFolderError(f"{self.path} is a file: choose another folder")
         entries = self.path.iterdir() if self.path.is_dir() else ()
-        own = (self._lock_file, self.path / DIGEST)
-        return any(entry not in own and not entry.name.startswith(".") for entry in entries)
+        own_files = (self._lock_file, self.path / DIGEST)
+        return any(entry not in own_files and not entry.name.startswith(".") for entry in entries)
 
     def _take(self) -> IO[str]:
         try:

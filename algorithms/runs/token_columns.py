@@ -46,8 +46,8 @@ def token_columns(run: Path, record: Mapping[str, Any]) -> dict[str, list[float]
 def _spread(values: Tensor, mask: Tensor) -> list[float]:
     """Values [1, T], or of the one sequence [1], for each token [T]."""
     row = values[0] if values.dim() == 2 else values.expand(len(mask))
-    spread: list[float] = (row * mask).tolist()
-    return spread
+    column: list[float] = (row * mask).tolist()
+    return column
 
 
 def env_settings(run: Path) -> dict[str, Any]:

@@ -71,8 +71,8 @@ def open_tracker(name: str, run: Path, config: Mapping[str, Any]) -> Tracker | N
 def figures(record: Mapping[str, Any], timing: Mapping[str, Any]) -> dict[str, float]:
     """The numbers of a line of each file, under ``phase/name`` and ``time/name``; nested ones with a slash."""
     phase = str(record.get("phase", "train"))
-    found = {f"{phase}/{name}": value for name, value in _numbers(record).items() if name != "step"}
-    return found | {f"time/{name}": value for name, value in _numbers(timing).items() if name != "step"}
+    numbers = {f"{phase}/{name}": value for name, value in _numbers(record).items() if name != "step"}
+    return numbers | {f"time/{name}": value for name, value in _numbers(timing).items() if name != "step"}
 
 
 def push_policy(policy: Path, repository: str) -> str:
@@ -90,13 +90,13 @@ def push_policy(policy: Path, repository: str) -> str:
 
 
 def _numbers(record: Mapping[str, Any]) -> dict[str, float]:
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for name, value in record.items():
         if isinstance(value, Mapping):
-            found |= {f"{name}/{inner}": number for inner, number in _numbers(value).items()}
+            numbers |= {f"{name}/{inner}": number for inner, number in _numbers(value).items()}
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            found[name] = float(value)
-    return found
+            numbers[name] = float(value)
+    return numbers
 
 
 def _load(library: str) -> Any:

@@ -29,18 +29,18 @@ class Confirmation:
     Args:
         model: the learner's.
         dtype: of the engine's weights.
-        most: the longest sequence that the engine takes, in tokens.
+        max_length: the longest sequence that the engine takes, in tokens.
         tolerance: nats by which a log-probability may differ; 0 takes what rounding may make of it.
     """
 
-    def __init__(self, model: Any, dtype: str, most: int, tolerance: float = 0.0) -> None:
+    def __init__(self, model: Any, dtype: str, max_length: int, tolerance: float = 0.0) -> None:
         self.model = model
         self.level = tolerance or LEVEL.get(dtype, HALF_LEVEL)
         self.change = CHANGE.get(dtype, HALF_CHANGE)
         size = int(model.config.get_text_config().vocab_size)
         # spread over the vocabulary: an embedding or a head that stayed behind in part is met
         rng = random.Random("the tokens that confirm a sync")
-        self.tokens = [rng.randrange(size) for _ in range(max(2, min(PROBED, most - 1)))]
+        self.tokens = [rng.randrange(size) for _ in range(max(2, min(PROBED, max_length - 1)))]
         self._before: tuple[Tensor, Tensor] | None = None  # learner's and engine's at the last version
 
     def own(self) -> Tensor:
@@ -57,10 +57,12 @@ class Confirmation:
         Raises:
             SamplerError: the engine does not have the weights of this version.
         """
-        own, theirs = self.own(), torch.tensor(score(self.tokens))
-        if theirs.shape != own.shape or not theirs.isfinite().all():
-            raise SamplerError(f"the sampler has log-probabilities of {theirs.numel()} tokens, {own.numel()} asked for")
-        gap = float((own - theirs).abs().max())
+        ours, theirs = self.own(), torch.tensor(score(self.tokens))
+        if theirs.shape != ours.shape or not theirs.isfinite().all():
+            raise SamplerError(
+                f"the sampler has log-probabilities of {theirs.numel()} tokens, {ours.numel()} asked for"
+            )
+        gap = float((ours - theirs).abs().max())
         if not gap <= self.level:
             raise SamplerError(
                 f"after the sync to version {version} the sampler's log-probabilities differ from the learner's by up "
@@ -68,7 +70,7 @@ class Confirmation:
                 "another model), or sampler.tolerance is too small for its arithmetic"
             )
         if self._before is not None:
-            moved = own - self._before[0]  # [T - 1]
+            moved = ours - self._before[0]  # [T - 1]
             missed = float((theirs - self._before[1] - moved).abs().max())
             if missed > max(self.change, SHARE * float(moved.abs().max())):
                 raise SamplerError(
@@ -76,5 +78,5 @@ class Confirmation:
                     f"{float(moved.abs().max()):.3g} nats, and the sampler's differ from that by {missed:.3g}: some or "
                     "all of its weights are still the old ones"
                 )
-        self._before = own, theirs
+        self._before = ours, theirs
         return gap

@@ -82,7 +82,7 @@ class PolicyWeights:
         """The adapters alone, as `vllm_worker` names them; None where they are not all that is trained."""
         if not hasattr(self.model, "peft_config"):
             return None
-        found: dict[str, Tensor] = {}
+        tensors: dict[str, Tensor] = {}
         layers = dict(self.model.base_model.model.named_modules())
         for name, parameter in self.model.base_model.model.named_parameters():
             owner = layers.get(name.partition(".lora_")[0])
@@ -94,12 +94,12 @@ class PolicyWeights:
                 return None
             [adapter] = owner.active_adapters
             target = f"{name.partition('.lora_')[0]}.weight"
-            found |= {
+            tensors |= {
                 f"{target}.lora_A": owner.lora_A[adapter].weight.detach(),  # [r, in]
                 f"{target}.lora_B": owner.lora_B[adapter].weight.detach(),  # [out, r]
                 f"{target}.scaling": torch.tensor(owner.scaling[adapter], dtype=torch.float64),  # []
             }
-        return found
+        return tensors
 
 
 def policy_weights(model: Any, adapted: bool = True) -> Iterator[tuple[str, Tensor]]:

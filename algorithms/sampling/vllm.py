@@ -52,8 +52,8 @@ class VLLMSampler:
 
     def _confirm(self, dtype: str) -> None:
         # A server may take shorter sequences than the config allows.
-        most = min(self.engine.limit or self.config.sampling.max_length, self.config.sampling.max_length)
-        self.confirmation = Confirmation(self.model, dtype, most, self.config.sampler.tolerance)
+        limit = min(self.engine.limit or self.config.sampling.max_length, self.config.sampling.max_length)
+        self.confirmation = Confirmation(self.model, dtype, limit, self.config.sampler.tolerance)
 
     def _options(self) -> dict[str, Any]:
         """Options of vLLM; the config's own win."""
@@ -189,11 +189,11 @@ class ServerSampler(VLLMSampler):
                 f"sampler.url: {self.engine.endpoint.address()} reports {facts['logprobs_mode']}, which are not those "
                 "it samples from: start it with --logprobs-mode processed_logprobs"
             )
-        longest, most = self.engine.limit, self.config.sampling.max_length
-        if longest is not None and longest < most:
+        longest, limit = self.engine.limit, self.config.sampling.max_length
+        if longest is not None and longest < limit:
             raise SamplerError(
                 f"sampler.url: {self.engine.endpoint.address()} takes sequences of {longest} tokens, and "
-                f"sampling.max_length is {most}: start it with --max-model-len {most}, or lower sampling.max_length"
+                f"sampling.max_length is {limit}: start it with --max-model-len {limit}, or lower sampling.max_length"
             )
         self._confirm(facts["dtype"])
 

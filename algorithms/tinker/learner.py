@@ -69,8 +69,8 @@ class RemoteScorer(Scorer):
         mask = torch.ones_like(ids) if mask is None else mask
         rows = [row[:length] for row, length in zip(ids.tolist(), _lengths(mask), strict=True)]
         # A row of one token has nothing to score.
-        known = [row for row in rows if len(row) > 1]
-        scored = iter(self._scores.logprobs(known) if known else [])
+        scored_rows = [row for row in rows if len(row) > 1]
+        scored = iter(self._scores.logprobs(scored_rows) if scored_rows else [])
         columns = torch.zeros(ids.shape)  # [B, T]
         for index, row in enumerate(rows):
             if len(row) > 1:

@@ -26,20 +26,20 @@ class TinkerSampler:
     Args:
         policy: that is trained.
         tokenizer: of its base model.
-        most: the longest sequence of the run, in tokens.
+        max_length: the longest sequence of the run, in tokens.
         settings: of the sampler: how many replies at once, and by how many nats a log-probability of sampling may
             differ from that of training.
     """
 
     versioned = True
 
-    def __init__(self, policy: RemotePolicy, tokenizer: Any, most: int, settings: SamplerSection) -> None:
+    def __init__(self, policy: RemotePolicy, tokenizer: Any, max_length: int, settings: SamplerSection) -> None:
         self.policy, self.tokenizer = policy, tokenizer
         self.version = 0
         self.weights: TinkerWeights | None = None
         self.concurrency = settings.concurrency
         # The service does not tell its precision: the bounds are those of half precision.
-        self._confirmation = _Confirmation(policy, "bfloat16", most, settings.tolerance)
+        self._confirmation = _Confirmation(policy, "bfloat16", max_length, settings.tolerance)
 
     def agent(self, **options: Any) -> TokenAgent:
         return TinkerAgent(self, self.tokenizer, end_ids=self.policy.end_ids, **options)
@@ -119,10 +119,10 @@ class TinkerAgent(TokenAgent):
     def _continuation(self, future: Future[Any], version: int) -> Continuation | str:
         service = self._sampler.policy.service
         try:
-            found = service.result(future, "sample").sequences[0]
+            sample = service.result(future, "sample").sequences[0]
         except TinkerError as error:
             return str(error)  # of this episode alone
-        ids, logprobs = list(map(int, found.tokens)), [float(value) for value in found.logprobs or ()]
+        ids, logprobs = list(map(int, sample.tokens)), [float(value) for value in sample.logprobs or ()]
         # Without them the sequence could not be trained on.
         if not ids or len(ids) != len(logprobs):
             return f"{service.address} sent {len(ids)} tokens with {len(logprobs)} log-probabilities"

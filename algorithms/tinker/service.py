@@ -57,11 +57,11 @@ class TinkerService:
         options = {"base_url": settings.url} if settings.url else {}
         with self._spoken("connect"):
             self._client = self._tinker.ServiceClient(api_key=self._key, **options)
-            known = [model.model_name for model in self._client.get_server_capabilities().supported_models]
+            models = [model.model_name for model in self._client.get_server_capabilities().supported_models]
         name = settings.base_model
         # A service may hide its list; then creating the adapter tells.
-        if known and name not in known:
-            raise ConfigError(f"engine.base_model: {self.address} has no model {name!r}; it has {', '.join(known)}")
+        if models and name not in models:
+            raise ConfigError(f"engine.base_model: {self.address} has no model {name!r}; it has {', '.join(models)}")
         with self._spoken("create_lora_training_client"):
             self._training = self._client.create_lora_training_client(name, rank=rank, seed=seed)
 
@@ -71,10 +71,10 @@ class TinkerService:
         """Of each row the log-probabilities of its tokens, at temperature 1; 0 for the first of a row."""
         # The loss is thrown away; every service scores for this one.
         data = [self._datum(row, weights=[1.0] * (len(row) - 1)) for row in rows]
-        found = self._wait("forward", lambda: self._training.forward(data, "cross_entropy"))
+        results = self._wait("forward", lambda: self._training.forward(data, "cross_entropy"))
         return [
             [0.0, *self._floats(out, "logprobs", len(row))]
-            for out, row in zip(self._outputs(found, rows), rows, strict=True)
+            for out, row in zip(self._outputs(results, rows), rows, strict=True)
         ]
 
     def backward(
@@ -90,8 +90,8 @@ class TinkerService:
             self._datum(row, logprobs=old[1:], advantages=[-slope for slope in slope_row[1:]])
             for row, old, slope_row in zip(rows, logprobs, slopes, strict=True)
         ]
-        found = self._wait("forward_backward", lambda: self._training.forward_backward(data, "importance_sampling"))
-        return dict(getattr(found, "metrics", None) or {})
+        result = self._wait("forward_backward", lambda: self._training.forward_backward(data, "importance_sampling"))
+        return dict(getattr(result, "metrics", None) or {})
 
     def step(
         self, *, lr: float, betas: tuple[float, float], weight_decay: float, max_grad_norm: float
@@ -105,13 +105,13 @@ class TinkerService:
             weight_decay=weight_decay,
             grad_clip_norm=max_grad_norm,
         )
-        found = self._wait("optim_step", lambda: self._training.optim_step(params))
-        return dict(getattr(found, "metrics", None) or {})
+        result = self._wait("optim_step", lambda: self._training.optim_step(params))
+        return dict(getattr(result, "metrics", None) or {})
 
     def save(self, name: str) -> str:
         """Keep the adapter and the optimiser's state on the service; the path that `load` takes."""
-        found = self._wait("save_state", lambda: self._training.save_state(name))
-        return str(found.path)
+        result = self._wait("save_state", lambda: self._training.save_state(name))
+        return str(result.path)
 
     def load(self, path: str) -> None:
         """Go on from what `save` kept."""
@@ -121,8 +121,8 @@ class TinkerService:
 
     def keep_for_sampling(self, name: str) -> str:
         """Keep the adapter as it is now, to sample with; the path that `sampler` takes."""
-        found = self._wait("save_weights_for_sampler", lambda: self._training.save_weights_for_sampler(name))
-        return str(found.path)
+        result = self._wait("save_weights_for_sampler", lambda: self._training.save_weights_for_sampler(name))
+        return str(result.path)
 
     def fresh_sampler(self) -> TinkerWeights:
         """The adapter as it is now, to sample with; the service forgets it with the run."""
@@ -182,9 +182,9 @@ class TinkerService:
             inputs[name] = tensor(data=list(values), dtype="float32", shape=[len(row) - 1])
         return self._tinker.Datum(model_input=self.tokens(row[:-1]), loss_fn_inputs=inputs)
 
-    def _outputs(self, found: Any, rows: Sequence[Sequence[int]]) -> list[Any]:
+    def _outputs(self, result: Any, rows: Sequence[Sequence[int]]) -> list[Any]:
         # A row that is left out would shift all after it.
-        outputs = list(found.loss_fn_outputs)
+        outputs = list(result.loss_fn_outputs)
         if len(outputs) != len(rows):
             raise TinkerError(f"engine: {self.address} scored {len(outputs)} sequences, {len(rows)} were asked for")
         return outputs
@@ -223,11 +223,11 @@ class TinkerWeights:
         """Of each row the log-probabilities of its tokens; 0 for the first of a row."""
         # All at once: the client spaces requests as the service asks.
         futures = [self._client.compute_logprobs(self.service.tokens(row)) for row in rows]
-        found = []
+        results = []
         for row, future in zip(rows, futures, strict=True):
             values = self.service.result(future, "compute_logprobs")
             # The first token has no log-probability: None, 0 or left out, as services differ.
             if values is None or len(values) not in (len(row), len(row) - 1) or None in values[1:]:
                 raise TinkerError(f"engine: {self.service.address} gave no log-probabilities of a prompt's tokens")
-            found.append([0.0, *map(float, values[1 - len(row) :])])
-        return found
+            results.append([0.0, *map(float, values[1 - len(row) :])])
+        return results

@@ -102,10 +102,10 @@ def _message(message: Any) -> Message:
 def _tools(tools: Any) -> str:
     if not tools:
         return ""
-    found = load_json(tools) if isinstance(tools, str) else tools  # Parquet has them as text
-    if not isinstance(found, list) or not all(isinstance(tool, dict) for tool in found):
+    schemas = load_json(tools) if isinstance(tools, str) else tools  # Parquet has them as text
+    if not isinstance(schemas, list) or not all(isinstance(tool, dict) for tool in schemas):
         raise ValueError("its tools are no list of JSON schemas")
-    return json.dumps(found)
+    return json.dumps(schemas)
 
 
 def split_chats(

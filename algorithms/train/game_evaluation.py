@@ -51,14 +51,14 @@ class GameEvaluation:
         Args:
             agents: the policy by its way of choosing tokens, such as greedy and sampled.
         """
-        found: dict[str, Any] = {}
+        numbers: dict[str, Any] = {}
         if self.task is None:
-            return found
+            return numbers
         brief, system = self.task.brief, self.config.env.system
         if self.bots:
             # One seed for all evaluations of a run: the same deals and seats, so that a change is the policy's.
             matches, seed = self.config.evaluation.episodes, self.config.seed
-            found["panel"] = {
+            numbers["panel"] = {
                 way: {
                     name: score._asdict()
                     for name, score in play_panel(
@@ -76,8 +76,8 @@ class GameEvaluation:
                 for way, agent in agents.items()
             }
         if self.exact:
-            found |= exploited(self.task, self.text_policy(self.task, model, renderer))
-        return found
+            numbers |= exploited(self.task, self.text_policy(self.task, model, renderer))
+        return numbers
 
     def text_policy(self, task: AsSingleAgent, model: Any, renderer: Renderer) -> TextPolicy:
         """The probabilities of a model's moves, at the temperature of sampling: what plays is what is measured."""

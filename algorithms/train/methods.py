@@ -165,12 +165,12 @@ class VeriFree(Method):
     def update(self, collected: Collected, optimiser: Optimiser) -> Metrics:
         """One step on thoughts and reference answers; nothing where no thought reaches its answer."""
         made = [(self._thought_and_answer(episode), episode.group) for episode in collected.episodes]
-        kept = [(one, group) for one, group in made if one is not None]
+        kept = [(pair, group) for pair, group in made if pair is not None]
         if not kept:
             return {"denominators": {"sequences": 0}}
         parts = []
         for group in dict.fromkeys(group for _, group in kept):  # leave-one-out needs a group's sequences together
-            parts.append(self._part([one for one, of in kept if of == group], len(kept), optimiser))
+            parts.append(self._part([pair for pair, of in kept if of == group], len(kept), optimiser))
         return {"denominators": {"sequences": len(kept)}} | merge_stats(parts) | optimiser.step()
 
     def _part(self, members: Sequence[tuple[TokenSequence, int]], total: int, optimiser: Optimiser) -> dict[str, Any]:
@@ -205,8 +205,8 @@ class VeriFree(Method):
         key = (episode.seed, episode.index, episode.split, episode.level)
         if key not in self.answers:
             env = self.env.spawn()
-            given = {"index": episode.index, "split": episode.split, "level": episode.level}
-            env.reset(seed=episode.seed, options={name: value for name, value in given.items() if value is not None})
+            options = {"index": episode.index, "split": episode.split, "level": episode.level}
+            env.reset(seed=episode.seed, options={name: value for name, value in options.items() if value is not None})
             words = env.direct_answer()
             if words is None or not words.startswith(self.border):
                 raise ValueError(

@@ -181,9 +181,9 @@ class RunSetup:
         without = without_models if bots else without_self
         settings = env.settings if training else without(env.settings)
         kind = partial(SelfPlayRollout, opponents=self.opponents) if plays_models(settings) else Rollout
-        source, given = env_source(env, settings, split)
+        source, env_settings = env_source(env, settings, split)
         limits: dict[str, Any] = {"batch_size": env.batch_size, "workers": env.workers, "timeout": env.timeout}
-        rollout = kind(source, agent, use_system=env.system, env_settings=given, **limits)
+        rollout = kind(source, agent, use_system=env.system, env_settings=env_settings, **limits)
         return SharedRollout(rollout, self.world) if self.world.size > 1 else rollout
 
     def asked_to_stop(self) -> int | None:
@@ -216,7 +216,7 @@ def run_folder(path: Path, resume: bool, world: ProcessWorld) -> RunFolder:
         except Exception as caught:
             error = caught
     # All must raise, or the others wait in their next collective call for one that is gone.
-    error = next((one for one in world.gather(error) if one is not None), None)
+    error = next((reported for reported in world.gather(error) if reported is not None), None)
     if error is not None:
         raise error
     return folder or SilentFolder(path)

@@ -151,8 +151,8 @@ def fine_tune(
         random.Random(f"{seed}/{epoch}").shuffle(order)  # any epoch can be drawn again alone
         total, tokens = 0.0, 0.0
         for start in range(0, len(order), batch_size):
-            found = learner.imitate(order[start : start + batch_size], optimiser)
+            stats = learner.imitate(order[start : start + batch_size], optimiser)
             # Weighted by tokens: batches have chats of other lengths.
-            total += found["loss"] * found["tokens"]
-            tokens += found["tokens"]
+            total += stats["loss"] * stats["tokens"]
+            tokens += stats["tokens"]
         on_epoch(epoch, total / tokens)
