@@ -63,18 +63,18 @@ class Work:
         self.weight = torch.randn(VOCABULARY, WIDTH, generator=generator).mul_(0.02).to(dtype).requires_grad_()
         self.hidden = torch.randn(tokens, WIDTH, generator=generator).to(dtype).requires_grad_()
         self.targets = torch.randint(0, VOCABULARY, (tokens,), generator=generator)
-        self.slopes = torch.randn(tokens, generator=generator) / tokens
+        self.logprob_grads = torch.randn(tokens, generator=generator) / tokens
 
     def naive(self) -> None:
         for start in range(0, len(self.hidden), 1024):
             part = slice(start, start + 1024)
             logprobs = F.linear(self.hidden[part], self.weight).float().log_softmax(-1)
             chosen = logprobs.gather(1, self.targets[part, None])[:, 0]
-            (chosen * self.slopes[part]).sum().backward()
+            (chosen * self.logprob_grads[part]).sum().backward()
 
-    def ours(self, slopes: torch.Tensor | None = None) -> None:
-        scores = score_hidden(self.hidden, self.weight, None, self.targets, 1.0, slopes=slopes)
-        (scores.logprobs * self.slopes).sum().backward()
+    def ours(self, logprob_grads: torch.Tensor | None = None) -> None:
+        scores = score_hidden(self.hidden, self.weight, None, self.targets, 1.0, logprob_grads=logprob_grads)
+        (scores.logprobs * self.logprob_grads).sum().backward()
 
     def measure(self, work: Callable[[], None]) -> tuple[float, float]:
         """CPU-seconds, and MB at the peak above what was there before."""
@@ -89,7 +89,7 @@ def score(way: str, tokens: int) -> tuple[float, float]:
     work = Work(tokens, torch.bfloat16 if "bfloat16" in way else torch.float32)
     if way == NAIVE:
         return work.measure(work.naive)
-    return work.measure(lambda: work.ours(work.slopes if "forward" in way else None))
+    return work.measure(lambda: work.ours(work.logprob_grads if "forward" in way else None))
 
 
 def race(tokens: int, rounds: int) -> tuple[Table, Table]:

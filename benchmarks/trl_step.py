@@ -161,7 +161,7 @@ def run_ours(folder: Path, steps: int, beta: float, share: bool = True) -> None:
         batch = TrainingBatch.of(sequences, groups, NEW_TOKENS)
         rewards = torch.tensor([reward(ids) for ids, _ in drawn])
         advantages = compute_advantages(rewards, batch.inputs.group, preset, {"mask": batch.inputs.mask})
-        learner.update(batch.having(advantages=advantages), optimiser)
+        learner.update(batch.replace(advantages=advantages), optimiser)
         turns.end(sum(len(ids) for ids, _ in drawn))
 
 

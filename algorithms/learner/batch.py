@@ -216,7 +216,7 @@ class TrainingBatch:
     def __len__(self) -> int:
         return len(self.padded)
 
-    def having(self, **entries: Any) -> TrainingBatch:
+    def replace(self, **entries: Any) -> TrainingBatch:
         """The same with other entries of the loss."""
         mask = entries.get("mask")
         padded = self.padded if mask is None else replace(self.padded, mask=mask)

@@ -20,7 +20,7 @@ IN_CORE = 2**18  # the same of one core: what several operations in a row go thr
 
 # d loss / d log pi of some tokens [n] from their log-probabilities [n], and which of all N they are: where a token's
 # slope depends on no log-probability but its own.
-SlopesOf = Callable[[torch.Tensor, slice], torch.Tensor]
+LogprobGradsOf = Callable[[torch.Tensor, slice], torch.Tensor]
 
 
 class SequenceScores(NamedTuple):
@@ -78,16 +78,16 @@ def score_hidden(
     temperature: float,
     *,
     entropy: bool = False,
-    slopes: torch.Tensor | SlopesOf | None = None,
+    logprob_grads: torch.Tensor | LogprobGradsOf | None = None,
     in_float32: bool = False,
     logits_at_once: int | None = None,
 ) -> SequenceScores:
     """`score_logits` of the logits ``hidden (N, H) @ weight (V, H).T + bias (V,)``, never all of them at once.
 
     Args:
-        slopes: (N,) d loss / d log pi(y), where it is known before the log-probabilities are, or what gives that of a
-            token from its log-probability. Then the gradient is made in the forward pass, from the same logits, and
-            the backward pass must ask for exactly this one.
+        logprob_grads: (N,) d loss / d log pi(y), where it is known before the log-probabilities are, or what gives that
+            of a token from its log-probability. Then the gradient is made in the forward pass, from the same logits,
+            and the backward pass must ask for exactly this one.
         in_float32: the logits are made in float32 also where the model is in half precision.
         logits_at_once: numbers to hold at once; by default what suits the device.
     """
@@ -96,12 +96,12 @@ def score_hidden(
         if in_float32:
             hidden, weight, bias = hidden.float(), weight.float(), None if bias is None else bias.float()
         return score_logits(F.linear(hidden, weight, bias), targets, temperature, entropy=entropy)
-    if slopes is not None and not entropy and weight.dtype == torch.float32:
+    if logprob_grads is not None and not entropy and weight.dtype == torch.float32:
         if not torch.is_grad_enabled():  # the same bits without the gradient, as a reference needs to be compared with
             hidden, weight, bias = hidden.detach(), weight.detach(), None if bias is None else bias.detach()
         chunks: Any = _ScoreChunks
         rows = _chunk_rows(weight, logits_at_once)
-        of = slopes if callable(slopes) else partial(_chosen, slopes)
+        of = logprob_grads if callable(logprob_grads) else partial(_chosen, logprob_grads)
         return SequenceScores(chunks.apply(hidden, weight, bias, targets, temperature, rows, of), None)
     width = max(1, limit // max(hidden.shape))  # nor a block of the weight larger than that
     blocks: Any = _ScoreBlocks
@@ -202,7 +202,7 @@ class _ScoreBlocks(torch.autograd.Function):
             if with_entropy:
                 # H = log sum_j e^z_j - sum_j z_j e^z_j / sum_j e^z_j within the block     [N]
                 own = total.log() - powers.mul_(logits).sum(-1) / total
-                # H of two sets of words = sum_i w_i (H_i - log w_i), w_i = Z_i / Z     [N]
+                # H of two sets of weight_block = sum_i w_i (H_i - log w_i), w_i = Z_i / Z     [N]
                 old_share, share = torch.exp(before - normaliser), torch.exp(part - normaliser)
                 entropy = old_share * entropy + share * own
                 entropy -= torch.xlogy(old_share, old_share) + torch.xlogy(share, share)
@@ -223,8 +223,8 @@ class _ScoreBlocks(torch.autograd.Function):
         d_weight = torch.empty_like(weight) if need_weight else None  # [V, H]
         d_bias = torch.empty_like(bias) if need_bias else None  # [V]
         for block in _blocks(len(weight), width):
-            words = source.block(block)  # [v, H]
-            slope = source.make(block, words).sub_(normaliser[:, None])  # [N, v] log p_j
+            weight_block = source.block(block)  # [v, H]
+            slope = source.make(block, weight_block).sub_(normaliser[:, None])  # [N, v] log p_j
             if entropy is None:
                 # d log pi(y) / dz_j = [j = y] - p_j                         [N, v]
                 slope.exp_().mul_(-to_logprobs[:, None])
@@ -239,7 +239,7 @@ class _ScoreBlocks(torch.autograd.Function):
                 slope.div_(temperature)
             slope = slope.to(source.hidden.dtype)
             if d_hidden is not None:
-                _add_product(d_hidden, slope, words)
+                _add_product(d_hidden, slope, weight_block)
             if d_weight is not None:
                 if source.widen:
                     d_weight[block] = slope.T @ source.hidden  # [v, H], rounded once
@@ -267,14 +267,14 @@ class _ScoreChunks(torch.autograd.Function):
         targets: torch.Tensor,
         temperature: float,
         rows: int,
-        slopes_of: SlopesOf,
+        logprob_grads_of: LogprobGradsOf,
     ) -> torch.Tensor:
         need_hidden, need_weight, need_bias = ctx.needs_input_grad[:3]
         d_hidden = torch.empty_like(hidden) if need_hidden else None  # [N, H]
         d_weight = torch.empty_like(weight) if need_weight else None  # [V, H]
         d_bias = torch.zeros_like(bias) if need_bias and bias is not None else None  # [V]
         logprobs = torch.empty(len(hidden), device=hidden.device, dtype=hidden.dtype)  # [N]
-        slopes = torch.empty_like(logprobs)  # [N]
+        logprob_grads = torch.empty_like(logprobs)  # [N]
         made = torch.empty(min(rows, len(hidden)), len(weight), device=hidden.device, dtype=hidden.dtype)  # [n, V]
         for chunk in _blocks(len(hidden), rows):
             own, ids = hidden[chunk], targets[chunk, None]  # [n, H], [n, 1]
@@ -293,8 +293,8 @@ class _ScoreChunks(torch.autograd.Function):
                 logprobs[chunk][part] = (chosen - total[part].log())[:, 0]
             if not any(ctx.needs_input_grad):
                 continue
-            slopes[chunk] = slopes_of(logprobs[chunk], chunk)
-            to = slopes[chunk, None]  # [n, 1]
+            logprob_grads[chunk] = logprob_grads_of(logprobs[chunk], chunk)
+            to = logprob_grads[chunk, None]  # [n, 1]
             # dL / dz_j = c_t ([j = y_t] - p_j) / temperature                  [n, V]
             to = to / temperature
             slope = logits.mul_(-to / total).scatter_add_(1, ids, to)
@@ -306,16 +306,16 @@ class _ScoreChunks(torch.autograd.Function):
                 d_weight.addmm_(slope.T, own)
             if d_bias is not None:
                 d_bias += slope.sum(0)
-        ctx.save_for_backward(slopes)
+        ctx.save_for_backward(logprob_grads)
         ctx.made = d_hidden, d_weight, d_bias
         return logprobs
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        (slopes,) = ctx.saved_tensors
+        (logprob_grads,) = ctx.saved_tensors
         asked: torch.Tensor = gradients[0]
         if asked.isfinite().all() and not torch.allclose(
-            asked, slopes, rtol=1e-4, atol=1e-6 * float(slopes.abs().max())
+            asked, logprob_grads, rtol=1e-4, atol=1e-6 * float(logprob_grads.abs().max())
         ):
             raise RuntimeError("the loss asks for another gradient than the one that was made in the forward pass")
         made, ctx.made = ctx.made, None
@@ -330,8 +330,8 @@ def _chunk_rows(weight: torch.Tensor, logits_at_once: int | None) -> int:
     return max(64, limit)
 
 
-def _chosen(slopes: torch.Tensor, _: torch.Tensor, which: slice) -> torch.Tensor:
-    return slopes[which]
+def _chosen(logprob_grads: torch.Tensor, _: torch.Tensor, which: slice) -> torch.Tensor:
+    return logprob_grads[which]
 
 
 def _multiplies(hidden: torch.Tensor) -> bool:

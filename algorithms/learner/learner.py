@@ -20,8 +20,8 @@ from rlvr.algorithms.learner.memory import free_cached, is_out_of_memory
 from rlvr.algorithms.learner.offload import OffloadedActivations
 from rlvr.algorithms.learner.optimiser import ADAMW, Accumulation, Optimiser, shard
 from rlvr.algorithms.learner.scoring import (
+    LogprobGrads,
     Scorer,
-    Slopes,
     base_model,
     can_share_prompts,
     has_plain_head,
@@ -92,7 +92,7 @@ class Learner:
             self.model = deepcopy(model).float()
         self.unshared = self._why_not_shared() if share_prompts else ""
         self.share_prompts = share_prompts and not self.unshared
-        self.scorer = Scorer(self.model, self.share_prompts, self._around(compiled, offload))
+        self.scorer = Scorer(self.model, self.share_prompts, self._forward_contexts(compiled, offload))
         self.device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
         wide = grad_accum_dtype == "float64" or (grad_accum_dtype == "auto" and self.device.type == "cpu")
         self.sums = torch.float64 if wide else torch.float32
@@ -117,8 +117,8 @@ class Learner:
         reason = "under torchrun" if self.world.sharded else why_not_shared(base_model(self.model))
         return reason and f"learner.share_prompts has no effect, prompts are not shared: {reason}"
 
-    def _around(self, compiled: bool, offload: str) -> list[Callable[[], AbstractContextManager[None]]]:
-        """What a pass runs in."""
+    def _forward_contexts(self, compiled: bool, offload: str) -> list[Callable[[], AbstractContextManager[None]]]:
+        """The contexts that a forward pass runs in."""
         if (offload == "weights") != self.world.sharded and offload != "none":
             other = "activations" if offload == "weights" else "weights"
             where = "torchrun, of one process or more" if offload == "weights" else "a run without torchrun"
@@ -133,7 +133,7 @@ class Learner:
         return around
 
     def _try_head(self) -> None:
-        """Ask what `has_plain_head` remembers of the model."""
+        """Cache the result of `has_plain_head`."""
         ids = torch.zeros(1, 4, dtype=torch.long, device=next(self.model.parameters()).device)
         has_plain_head(base_model(self.model), ids)
 
@@ -263,7 +263,7 @@ class Learner:
         padded = sequences if isinstance(sequences, Padded) else self.pad(sequences)
         return self.fitting(padded, lambda: self._logprobs(padded, model))
 
-    def _logprobs(self, padded: Padded, model: Any, by_slopes: bool = False) -> Tensor:
+    def _logprobs(self, padded: Padded, model: Any, by_logprob_grads: bool = False) -> Tensor:
         columns = torch.zeros(padded.ids.shape)  # [B, T]
         share = self.share_prompts and (model is None or can_share_prompts(base_model(model)))
         score = self.scorer if model is None else Scorer(model, share)
@@ -273,7 +273,9 @@ class Learner:
                     self._idle()
                     continue
                 indices, micro = item[0], item[1].to(self.device)
-                options = {"slopes": torch.zeros(micro.ids.shape, device=self.device)} if by_slopes else {}
+                options = (
+                    {"logprob_grads": torch.zeros(micro.ids.shape, device=self.device)} if by_logprob_grads else {}
+                )
                 logprobs = score(micro.ids, micro.mask, self.temperature, **options).logprobs
                 columns[indices, : micro.ids.shape[1]] = logprobs.cpu()  # back in the order of the batch
         if self.world.sharded:
@@ -294,12 +296,16 @@ class Learner:
         """
         padded = sequences if isinstance(sequences, Padded) else self.pad(sequences)
         # By the way that the update takes: before the first step the KL is 0 then, and not what rounding leaves.
-        by_slopes = self.epochs * self.minibatches == 1 and self._foretold() and "ref_logprobs" in self.preset.needs
+        by_logprob_grads = (
+            self.epochs * self.minibatches == 1
+            and self._grad_known_in_forward()
+            and "ref_logprobs" in self.preset.needs
+        )
         with self._as_reference():
-            return self.fitting(padded, lambda: self._logprobs(padded, None, by_slopes))
+            return self.fitting(padded, lambda: self._logprobs(padded, None, by_logprob_grads))
 
-    def _foretold(self) -> bool:
-        """Whether in a batch's only step a token's slope follows from its own log-probability, see `_slopes`."""
+    def _grad_known_in_forward(self) -> bool:
+        """Whether in a batch's only step a token's gradient follows from its log-probability, see `_logprob_grads`."""
         return "behaviour_logprobs" not in self.preset.needs and not self.preset.entropy_coef
 
     def micro_batches(self, padded: Padded) -> Iterator[tuple[list[int], Padded]]:
@@ -348,9 +354,9 @@ class Learner:
         """
         needs = self.preset.needs
         if self.epochs * self.minibatches > 1 and "old_logprobs" in needs and batch.inputs.old_logprobs is None:
-            batch = batch.having(old_logprobs=self.logprobs(batch.padded))
+            batch = batch.replace(old_logprobs=self.logprobs(batch.padded))
         if "ref_logprobs" in needs and batch.inputs.ref_logprobs is None:
-            batch = batch.having(ref_logprobs=self.reference_logprobs(batch.padded))
+            batch = batch.replace(ref_logprobs=self.reference_logprobs(batch.padded))
         return batch
 
     def update(self, batch: TrainingBatch, optimiser: Optimiser) -> dict[str, float]:
@@ -395,7 +401,7 @@ class Learner:
     ) -> dict[str, Tensor] | None:
         """Add a micro-batch's gradient; its stats, or None where one NaN of it would be in every weight."""
         optimiser.take_gradients()
-        logprobs, inputs = self._loss_inputs(micro, self._slopes(micro, denominators, optimiser.scale))
+        logprobs, inputs = self._loss_inputs(micro, self._logprob_grads(micro, denominators, optimiser.scale))
         try:
             finite = bool(logprobs.isfinite().all())
             loss, part = policy_loss(logprobs, inputs, self.preset, denominators) if finite else (None, None)
@@ -425,7 +431,7 @@ class Learner:
         indices: list[int] = live.nonzero()[:, 0].tolist()
         return indices
 
-    def _slopes(self, micro: TrainingBatch, denominators: Denominators, scale: float) -> Slopes | None:
+    def _logprob_grads(self, micro: TrainingBatch, denominators: Denominators, scale: float) -> LogprobGrads | None:
         """[b, t] d loss / d log pi, where no log-probability of another token changes it; else None.
 
         In a batch's only step the ratio to the policy before it is 1, whatever the log-probabilities are, and where
@@ -433,7 +439,7 @@ class Learner:
         follows from the token's own log-probability: then it is a function of [b, t] log-probabilities.
         """
         preset, inputs = self.preset, micro.inputs
-        if inputs.old_logprobs is not None or not self._foretold():
+        if inputs.old_logprobs is not None or not self._grad_known_in_forward():
             return None
 
         def at(logprobs: Tensor) -> Tensor:
@@ -442,25 +448,25 @@ class Learner:
                 entries = replace(inputs, old_logprobs=new.detach())
                 # Numbers that are not finite are met where the loss itself is computed.
                 loss, _ = policy_loss(new, entries, preset, denominators, validate=False)
-                (slopes,) = torch.autograd.grad(loss, new)
-            return slopes * scale
+                (logprob_grads,) = torch.autograd.grad(loss, new)
+            return logprob_grads * scale
 
         if "ref_logprobs" in preset.needs:
             return at
         return at(torch.zeros(micro.padded.ids.shape, device=self.device))
 
-    def _loss_inputs(self, micro: TrainingBatch, slopes: Slopes | None) -> tuple[Tensor, LossInputs]:
+    def _loss_inputs(self, micro: TrainingBatch, logprob_grads: LogprobGrads | None) -> tuple[Tensor, LossInputs]:
         """The policy's log-probabilities [b, t], with gradient, and the entries of the loss."""
         wanted = bool(self.preset.entropy_coef)
         padded = micro.padded
-        scores = self.scores(padded, self.temperature, entropy=wanted, slopes=slopes)
+        scores = self.scores(padded, self.temperature, entropy=wanted, logprob_grads=logprob_grads)
         inputs = replace(micro.inputs, entropy=scores.entropy)
         if inputs.old_logprobs is None:
             inputs = replace(inputs, old_logprobs=scores.logprobs.detach())  # r = 1, with the gradient of log pi
         return scores.logprobs, inputs
 
     def scores(
-        self, padded: Padded, temperature: float, *, entropy: bool = False, slopes: Slopes | None = None
+        self, padded: Padded, temperature: float, *, entropy: bool = False, logprob_grads: LogprobGrads | None = None
     ) -> SequenceScores:
         """Log-probabilities [b, t], with gradient, and entropies on request, of sequences on the learner's device."""
         scores: SequenceScores = self.scorer(
@@ -469,7 +475,7 @@ class Learner:
             temperature,
             entropy=entropy,
             recompute=self.recompute_layers,
-            slopes=slopes,
+            logprob_grads=logprob_grads,
         )
         return scores
 

@@ -14,12 +14,12 @@ from torch.nn import functional as F
 from transformers.cache_utils import Cache, DynamicLayer
 
 from rlvr.algorithms.learner.batch import spares_enough
-from rlvr.algorithms.learner.head import SequenceScores, SlopesOf, score_hidden, score_logits, uses_float32
+from rlvr.algorithms.learner.head import LogprobGradsOf, SequenceScores, score_hidden, score_logits, uses_float32
 from rlvr.algorithms.learner.memory import is_out_of_memory, recomputed_layers
 
 # [B, T] d loss / d log pi of each token from [B, T] log pi, where it depends on no other token's.
-SlopesAt = Callable[[torch.Tensor], torch.Tensor]
-Slopes = torch.Tensor | SlopesAt
+LogprobGradsAt = Callable[[torch.Tensor], torch.Tensor]
+LogprobGrads = torch.Tensor | LogprobGradsAt
 
 
 class Scorer(nn.Module):
@@ -43,43 +43,43 @@ class Scorer(nn.Module):
         mask: torch.Tensor | None = None,
         temperature: float = 1.0,
         *,
-        slopes: Slopes | None = None,
+        logprob_grads: LogprobGrads | None = None,
         **options: Any,
     ) -> SequenceScores:
         """`score_sequences` of the model, with each distinct sequence in it once: small games repeat theirs."""
         with ExitStack() as blocks:
             for block in self.around:
                 blocks.enter_context(block())
-            return self._forward(ids, mask, temperature, slopes, options)
+            return self._forward(ids, mask, temperature, logprob_grads, options)
 
     def _forward(
         self,
         ids: torch.Tensor,
         mask: torch.Tensor | None,
         temperature: float,
-        slopes: Slopes | None,
+        logprob_grads: LogprobGrads | None,
         options: dict[str, Any],
     ) -> SequenceScores:
         options["share_prompts"] = self.share_prompts
         rows, row_of = _distinct_rows(ids, mask)  # [D], [B]
         if len(rows) == len(ids):
-            return score_sequences(self.model, ids, mask, temperature, slopes=slopes, **options)
+            return score_sequences(self.model, ids, mask, temperature, logprob_grads=logprob_grads, **options)
         chosen = None if mask is None else mask[rows]  # [D, T]
-        summed = None if slopes is None else _summed(slopes, len(rows), row_of)
-        scores = score_sequences(self.model, ids[rows], chosen, temperature, slopes=summed, **options)
+        summed = None if logprob_grads is None else _summed(logprob_grads, len(rows), row_of)
+        scores = score_sequences(self.model, ids[rows], chosen, temperature, logprob_grads=summed, **options)
         return SequenceScores(scores.logprobs[row_of], None if scores.entropy is None else scores.entropy[row_of])
 
 
-def _summed(slopes: Slopes, rows: int, row_of: torch.Tensor) -> Slopes:
+def _summed(logprob_grads: LogprobGrads, rows: int, row_of: torch.Tensor) -> LogprobGrads:
     """Those of D distinct rows. log pi of equal rows is one number: d loss / d log pi of it is the sum over them."""
-    if callable(slopes):
-        return lambda logprobs: _sum_rows(slopes(logprobs[row_of]), rows, row_of)
-    return _sum_rows(slopes, rows, row_of)
+    if callable(logprob_grads):
+        return lambda logprobs: _sum_rows(logprob_grads(logprobs[row_of]), rows, row_of)
+    return _sum_rows(logprob_grads, rows, row_of)
 
 
-def _sum_rows(slopes: torch.Tensor, rows: int, row_of: torch.Tensor) -> torch.Tensor:
+def _sum_rows(logprob_grads: torch.Tensor, rows: int, row_of: torch.Tensor) -> torch.Tensor:
     # s_d = sum_{b : row_of[b] = d} s_b     [B, T] -> [D, T]
-    return slopes.new_zeros(rows, slopes.shape[1]).index_add_(0, row_of, slopes)
+    return logprob_grads.new_zeros(rows, logprob_grads.shape[1]).index_add_(0, row_of, logprob_grads)
 
 
 def _distinct_rows(ids: torch.Tensor, mask: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
@@ -108,7 +108,7 @@ def score_sequences(
     *,
     entropy: bool = False,
     recompute: bool = False,
-    slopes: Slopes | None = None,
+    logprob_grads: LogprobGrads | None = None,
     share_prompts: bool = False,
 ) -> SequenceScores:
     """Log-probabilities of whole sequences in one forward pass, and entropies on request.
@@ -126,8 +126,8 @@ def score_sequences(
         temperature: logits are divided by it, as in sampling.
         entropy: whether to give entropies, too.
         recompute: keep the inputs of the layers alone for the backward pass, which computes the layers again.
-        slopes: (B, T), d loss / d log pi of each token, where it is known beforehand, or a function that gives it from
-            the log-probabilities (B, T), 0 where they are not known yet; see `score_hidden`.
+        logprob_grads: (B, T), d loss / d log pi of each token, where it is known before, or a function that gives it
+            from the log-probabilities (B, T), 0 where they are not known yet; see `score_hidden`.
         share_prompts: compute what several rows have before their first wanted token once, where that is less work and
             the model allows it (`can_share_prompts`).
 
@@ -155,10 +155,17 @@ def score_sequences(
     if plain:
         head = core.get_output_embeddings()
         hidden = output.last_hidden_state[asked]  # [N, H], of wanted tokens alone
-        wanted_slopes = None if slopes is None else _of_wanted(slopes, wanted)
+        wanted_grads = None if logprob_grads is None else _of_wanted(logprob_grads, wanted)
         wide = uses_float32(head)
         scores = score_hidden(
-            hidden, head.weight, head.bias, targets, temperature, entropy=entropy, slopes=wanted_slopes, in_float32=wide
+            hidden,
+            head.weight,
+            head.bias,
+            targets,
+            temperature,
+            entropy=entropy,
+            logprob_grads=wanted_grads,
+            in_float32=wide,
         )
     else:
         scores = score_logits(output.logits[asked], targets, temperature, entropy=entropy)  # logits [N, V]
@@ -166,15 +173,15 @@ def score_sequences(
     return SequenceScores(_spread(scores.logprobs, wanted), entropies)
 
 
-def _of_wanted(slopes: Slopes, wanted: torch.Tensor) -> torch.Tensor | SlopesOf:
-    """The slopes of the N tokens that are set in ``wanted`` (B, T - 1)."""
-    if not callable(slopes):
-        return slopes[:, 1:][wanted]  # [N]
+def _of_wanted(logprob_grads: LogprobGrads, wanted: torch.Tensor) -> torch.Tensor | LogprobGradsOf:
+    """The gradients of the N tokens that are set in ``wanted`` (B, T - 1)."""
+    if not callable(logprob_grads):
+        return logprob_grads[:, 1:][wanted]  # [N]
 
     def of(logprobs: torch.Tensor, which: slice) -> torch.Tensor:
         columns = logprobs.new_zeros(int(wanted.sum()))  # [N]
         columns[which] = logprobs
-        return slopes(_spread(columns, wanted))[:, 1:][wanted][which]
+        return logprob_grads(_spread(columns, wanted))[:, 1:][wanted][which]
 
     return of
 

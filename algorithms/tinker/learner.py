@@ -1,4 +1,4 @@
-"""The learner whose policy is on a Tinker service: forward passes there, our loss here, slopes of it back there."""
+"""The learner whose policy is on a Tinker service: forward passes there, our loss here, its gradients back there."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class RemotePolicy(torch.nn.Module):
 
 
 class RemoteScorer(Scorer):
-    """Log-probabilities from the service; their slopes are noted in the backward pass, for `RemoteOptimiser.step`."""
+    """Log-probabilities from the service; the backward pass notes their gradients, for `RemoteOptimiser.step`."""
 
     def __init__(self, policy: RemotePolicy) -> None:
         super().__init__(policy)
@@ -55,7 +55,7 @@ class RemoteScorer(Scorer):
         self.reference: TinkerWeights | None = None
         self.kept = ""  # where the service keeps the reference
         self._scores: TinkerService | TinkerWeights = policy.service
-        self.noted: list[tuple[list[int], list[float], list[float]]] = []  # row, log-probabilities, slopes
+        self.noted: list[tuple[list[int], list[float], list[float]]] = []  # row, log-probabilities, logprob_grads
 
     def forward(
         self, ids: Tensor, mask: Tensor | None = None, temperature: float = 1.0, **options: Any
@@ -109,8 +109,8 @@ class _Noted(torch.autograd.Function):
         return columns.clone()
 
     @staticmethod
-    def backward(ctx: Any, *slopes: Tensor) -> tuple[None, None, None]:
-        for row, logprobs, slope in zip(ctx.rows, ctx.columns, slopes[0], strict=True):
+    def backward(ctx: Any, *logprob_grads: Tensor) -> tuple[None, None, None]:
+        for row, logprobs, slope in zip(ctx.rows, ctx.columns, logprob_grads[0], strict=True):
             # A row without a slope would cost a pass over the model. NaN is true here.
             if bool(slope.any()):
                 ctx.noted.append((row, logprobs[: len(row)].tolist(), slope[: len(row)].tolist()))
@@ -129,7 +129,7 @@ class RemoteOptimiser(Optimiser):
     """AdamW on the service, with the schedule of here; a slope that is not finite is never sent.
 
     Args:
-        scorer: has noted the slopes.
+        scorer: has noted the gradients.
         lr, betas, weight_decay, max_grad_norm: see `Optimiser`; whether it clips is the service's affair.
     """
 
@@ -153,14 +153,14 @@ class RemoteOptimiser(Optimiser):
         """Send what was noted and have AdamW take a step; norm before clipping, rate and whether it was refused."""
         rows = [row for row, _, _ in self.scorer.noted]
         logprobs = [values for _, values, _ in self.scorer.noted]
-        slopes = [values for _, _, values in self.scorer.noted]
-        if not all(math.isfinite(slope) for row in slopes for slope in row):
+        logprob_grads = [values for _, _, values in self.scorer.noted]
+        if not all(math.isfinite(slope) for row in logprob_grads for slope in row):
             return self.refuse()
         # The service divides by D_i, our loss has divided by its own counts: slope_it <- slope_it D_i
         divisors = RULES[self.scorer.rule](rows)
-        scaled = [[slope * divisor for slope in row] for row, divisor in zip(slopes, divisors, strict=True)]
+        scaled = [[slope * divisor for slope in row] for row, divisor in zip(logprob_grads, divisors, strict=True)]
         service = self.scorer.service
-        # Without slopes AdamW moves on momentum alone, as it does here.
+        # Without gradients AdamW moves on momentum alone, as it does here.
         if rows:
             service.backward(rows, logprobs, scaled)
         rate = self.lr(self.steps)

@@ -1,7 +1,8 @@
 """By what a service divides the gradients of a request: found by trying, since services differ and none says.
 
 SkyRL's server takes the mean over the tokens of each sequence and then over the sequences; others are reported to add
-all tokens up. Our losses have denominators of their own, so slopes are multiplied by what the service will divide by.
+all tokens up. Our losses have denominators of their own, so gradients are multiplied by what the service
+will divide by.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def _sum_of_means(rows: Rows) -> list[float]:
     return [float(len(row) - 1) for row in rows]
 
 
-# What each row's slopes are divided by, [N]; a row of T tokens has T - 1 targets.
+# What each row's gradients are divided by, [N]; a row of T tokens has T - 1 targets.
 RULES: dict[str, Callable[[Rows], list[float]]] = {
     "sum over tokens": _sum,
     "mean over sequences of sums": _mean_of_sequences,
@@ -53,7 +54,7 @@ RULES: dict[str, Callable[[Rows], list[float]]] = {
 def find_rule(service: TinkerService, tokens: Sequence[int], name: str) -> str:
     """The rule that the service follows, a name of `RULES`; weights and optimiser are as before afterwards.
 
-    The gradient of one token is asked for in four requests, beside tokens and rows whose slopes are 0.
+    The gradient of one token is asked for in four requests, beside tokens and rows whose gradients are 0.
     Each rule divides it by other numbers in at least one of them, and the norms tell by which.
 
     Args:
@@ -85,9 +86,9 @@ def _norm(service: TinkerService, rows: Rows) -> float:
     """The norm of the gradient of the first row's second token, as the service reports it of a step of size 0."""
     # One slope, on the second token: what comes after it changes nothing but the counts.
     logprobs = service.logprobs(rows)
-    slopes = [[0.0] * len(row) for row in rows]
-    slopes[0][1] = -1.0
-    service.backward(rows, logprobs, slopes)
+    logprob_grads = [[0.0] * len(row) for row in rows]
+    logprob_grads[0][1] = -1.0
+    service.backward(rows, logprobs, logprob_grads)
     norm = grad_norm(service.step(lr=0.0, betas=(0.9, 0.95), weight_decay=0.0, max_grad_norm=0.0))
     if not norm:
         raise TinkerError(

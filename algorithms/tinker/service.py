@@ -78,7 +78,10 @@ class TinkerService:
         ]
 
     def backward(
-        self, rows: Sequence[Sequence[int]], logprobs: Sequence[Sequence[float]], slopes: Sequence[Sequence[float]]
+        self,
+        rows: Sequence[Sequence[int]],
+        logprobs: Sequence[Sequence[float]],
+        logprob_grads: Sequence[Sequence[float]],
     ) -> dict[str, float]:
         """Add the gradient of sum_i sum_t slope_it log pi(y_it) to the service's; its metrics.
 
@@ -88,7 +91,7 @@ class TinkerService:
         # d(-r A) / d log pi = -r A, with r = pi / pi = 1: so A = -slope
         data = [
             self._datum(row, logprobs=old[1:], advantages=[-slope for slope in slope_row[1:]])
-            for row, old, slope_row in zip(rows, logprobs, slopes, strict=True)
+            for row, old, slope_row in zip(rows, logprobs, logprob_grads, strict=True)
         ]
         result = self._wait("forward_backward", lambda: self._training.forward_backward(data, "importance_sampling"))
         return dict(getattr(result, "metrics", None) or {})

@@ -83,7 +83,7 @@ class PolicyGradient(Method):
         if preset.reward_kl_coef:
             entries["old_logprobs"] = learner.logprobs(batch.padded)  # [B, T]
             entries["ref_logprobs"] = learner.reference_logprobs(batch.padded)  # [B, T]
-            batch = batch.having(**{name: entries[name] for name in ("old_logprobs", "ref_logprobs")})
+            batch = batch.replace(**{name: entries[name] for name in ("old_logprobs", "ref_logprobs")})
         # each kind of entry is made by one function, which the advantage names
         for gather in preset.estimator.gather:
             entries |= gather(Played(episodes, collected.rewards), self.sources)
@@ -94,7 +94,7 @@ class PolicyGradient(Method):
         if "continuations" in entries:
             stats["continuations"] = entries["continuations"]
         # masked after the advantages: a truncated episode is an outcome of its group, but is not learned from
-        batch = batch.having(advantages=advantages, mask=_without_masked(batch, collected.masked))
+        batch = batch.replace(advantages=advantages, mask=_without_masked(batch, collected.masked))
         return batch.traced(_traces(collected, advantages)), stats
 
     def state_dict(self) -> dict[str, Any]:

@@ -256,9 +256,9 @@ def loss_and_gradient(choices, b):
         against = {t: b[anchor][i][t] if anchor else None for t in tokens}
         d = divisor(aggregation, live_only, i, tokens, b)
         if rule in ROW_RULES:
-            value, slopes = row_rule(rule, p, *([x[t] for t in tokens] for x in (new, against, a)))
+            value, logprob_grads = row_rule(rule, p, *([x[t] for t in tokens] for x in (new, against, a)))
             loss += value / d
-            for t, slope in zip(tokens, slopes, strict=True):
+            for t, slope in zip(tokens, logprob_grads, strict=True):
                 gradient[i][t] += slope / d
             continue
         row = {"length": len(tokens)}

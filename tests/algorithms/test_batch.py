@@ -51,7 +51,7 @@ def test_advantages_are_none_until_they_are_computed():
 def test_minibatches_split_no_group_and_lose_no_sequence(group: list[int], count: int):
     each = torch.arange(len(group)).float()
     whole = batch_of([TokenSequence([i], [1], [0.0]) for i in range(len(group))], group)
-    whole = whole.having(advantages=each, old_logprobs=each[:, None], ref_logprobs=10 + each[:, None])
+    whole = whole.replace(advantages=each, old_logprobs=each[:, None], ref_logprobs=10 + each[:, None])
     parts = whole.minibatches(count)
     assert len(parts) == min(count, len(set(group))), "as many as there can be"
     where: dict[int, int] = {}

@@ -60,6 +60,6 @@ def test_two_processes_equal_one(tmp_path: Path):
         for name, preset in PRESETS.items():
             loss, _ = policy_loss(batch["new"], batch, preset)
             (gradient,) = torch.autograd.grad(loss, batch["new"])
-            total, slopes = together[f"{kind} {name}"]
+            total, logprob_grads = together[f"{kind} {name}"]
             assert total == pytest.approx(loss.item(), rel=1e-6, abs=1e-6), name
-            torch.testing.assert_close(torch.tensor(slopes, dtype=torch.float64), gradient, rtol=1e-6, atol=1e-6)
+            torch.testing.assert_close(torch.tensor(logprob_grads, dtype=torch.float64), gradient, rtol=1e-6, atol=1e-6)

@@ -131,7 +131,7 @@ def test_sequences_that_occur_twice_go_through_the_model_once_and_count_twice(kn
 
     def gradient(score) -> tuple[torch.Tensor, torch.Tensor]:
         model.zero_grad()
-        logprobs = score(ids, mask, 0.7, slopes=weights if known_slopes else None).logprobs
+        logprobs = score(ids, mask, 0.7, logprob_grads=weights if known_slopes else None).logprobs
         (logprobs * weights).sum().backward()
         return logprobs.detach(), torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
 

@@ -1,4 +1,4 @@
-"""The output layer: the ways through it give one result; half precision and float32 logits; slopes known beforehand."""
+"""The output layer: the ways through it give one result; half precision, float32 logits, gradients known beforehand."""
 
 from __future__ import annotations
 
@@ -33,21 +33,25 @@ def inputs(dtype: torch.dtype = torch.float32, bias: bool = True) -> tuple[list[
     return leaves if bias else [*leaves[:2], None], torch.randint(0, V, (N,), generator=generator)
 
 
-def gradients(scores, leaves, slopes: torch.Tensor) -> list[torch.Tensor]:
-    return list(torch.autograd.grad((scores.logprobs * slopes).sum(), [leaf for leaf in leaves if leaf is not None]))
+def gradients(scores, leaves, logprob_grads: torch.Tensor) -> list[torch.Tensor]:
+    return list(
+        torch.autograd.grad((scores.logprobs * logprob_grads).sum(), [leaf for leaf in leaves if leaf is not None])
+    )
 
 
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_a_gradient_made_in_the_forward_pass_is_the_gradient(bias: bool, temperature: float):
     leaves, targets = inputs(bias=bias)
-    slopes = torch.randn(N, generator=torch.Generator().manual_seed(1))
+    logprob_grads = torch.randn(N, generator=torch.Generator().manual_seed(1))
     logits = F.linear(*leaves)
     whole = score_logits(logits, targets, temperature)
-    known = score_hidden(*leaves, targets, temperature, slopes=slopes, logits_at_once=64)
+    known = score_hidden(*leaves, targets, temperature, logprob_grads=logprob_grads, logits_at_once=64)
     assert "ScoreChunks" in known.logprobs.grad_fn.name(), "the way under test was taken"
     torch.testing.assert_close(known.logprobs, whole.logprobs, rtol=1e-5, atol=1e-5)
-    for one, other in zip(gradients(known, leaves, slopes), gradients(whole, leaves, slopes), strict=True):
+    for one, other in zip(
+        gradients(known, leaves, logprob_grads), gradients(whole, leaves, logprob_grads), strict=True
+    ):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
@@ -63,7 +67,7 @@ def test_slopes_that_follow_from_the_log_probabilities_are_the_gradient():
         asked.append(which)
         return 1.0 - torch.exp(ref[which] - logprobs)  # of k3, against a reference
 
-    known = score_hidden(*leaves, targets, 0.7, slopes=of, logits_at_once=64)
+    known = score_hidden(*leaves, targets, 0.7, logprob_grads=of, logits_at_once=64)
     found = []
     for scores in (known, whole):
         loss = (torch.expm1(ref - scores.logprobs) + scores.logprobs - ref).sum()
@@ -76,23 +80,23 @@ def test_slopes_that_follow_from_the_log_probabilities_are_the_gradient():
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_how_many_rows_a_core_holds_changes_no_bit(bias: bool, temperature: float, monkeypatch: pytest.MonkeyPatch):
-    slopes = torch.randn(N, generator=torch.Generator().manual_seed(1))
+    logprob_grads = torch.randn(N, generator=torch.Generator().manual_seed(1))
     found = []
     for numbers in (1, 10 * V, N * V):  # one row, ten, all
         monkeypatch.setattr(head, "IN_CORE", numbers)
         leaves, targets = inputs(bias=bias)
-        scores = score_hidden(*leaves, targets, temperature, slopes=slopes, logits_at_once=64)
-        found.append([scores.logprobs.detach(), *gradients(scores, leaves, slopes)])
+        scores = score_hidden(*leaves, targets, temperature, logprob_grads=logprob_grads, logits_at_once=64)
+        found.append([scores.logprobs.detach(), *gradients(scores, leaves, logprob_grads)])
     for other in found[1:]:
         assert all(map(torch.equal, found[0], other))
 
 
 def test_a_loss_that_asks_for_another_gradient_is_an_error():
     leaves, targets = inputs()
-    slopes = torch.ones(N)
-    known = score_hidden(*leaves, targets, 1.0, slopes=slopes, logits_at_once=64)
+    logprob_grads = torch.ones(N)
+    known = score_hidden(*leaves, targets, 1.0, logprob_grads=logprob_grads, logits_at_once=64)
     with pytest.raises(RuntimeError, match="another gradient"):
-        gradients(known, leaves, 2 * slopes)
+        gradients(known, leaves, 2 * logprob_grads)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -103,8 +107,10 @@ def test_half_precision_a_block_at_a_time_equals_the_whole(dtype: torch.dtype, e
     blocks = score_hidden(*leaves, targets, 1.0, entropy=entropy, logits_at_once=10 * N)
     rounding = torch.finfo(dtype).eps
     torch.testing.assert_close(blocks.logprobs, whole.logprobs, rtol=0, atol=8 * rounding)  # of logits of about 10
-    slopes = torch.ones(N)
-    for one, other in zip(gradients(blocks, leaves, slopes), gradients(whole, leaves, slopes), strict=True):
+    logprob_grads = torch.ones(N)
+    for one, other in zip(
+        gradients(blocks, leaves, logprob_grads), gradients(whole, leaves, logprob_grads), strict=True
+    ):
         assert one.dtype == dtype
         assert float((one - other).float().norm() / other.float().norm()) < 2 * rounding
     if entropy:
@@ -144,24 +150,24 @@ def test_slopes_are_known_where_nothing_but_the_policy_itself_is_compared_with(n
     model, _ = load_policy("rlvr/tiny", tiny={"hidden": 8, "layers": 1, "heads": 1, "kv_heads": 1})
     learner = Learner(model, preset, pad_id=0, max_length=9)
     denominators = count_denominators(inputs)
-    known = learner._slopes(TrainingBatch(padded, inputs), denominators, 2.0)
+    known = learner._logprob_grads(TrainingBatch(padded, inputs), denominators, 2.0)
     assert (known is None) == bool("behaviour_logprobs" in preset.needs or preset.entropy_coef)
     if known is None:
         return
     new = new.requires_grad_()
     loss, _ = policy_loss(new, replace(inputs, old_logprobs=new.detach()), preset, denominators)
-    (slopes,) = torch.autograd.grad(2.0 * loss, new)
+    (logprob_grads,) = torch.autograd.grad(2.0 * loss, new)
     assert callable(known) == ("ref_logprobs" in preset.needs)
     if not callable(known):
-        torch.testing.assert_close(known.double(), slopes, rtol=1e-5, atol=1e-7)
+        torch.testing.assert_close(known.double(), logprob_grads, rtol=1e-5, atol=1e-7)
         return
-    # With a KL term a token's slope follows from its own log-probability, whatever stands at the others.
+    # With a KL term a token's gradient follows from its own log-probability, whatever stands at the others.
     logprobs = torch.where(mask, new.detach(), 0.0)
-    torch.testing.assert_close(known(logprobs), slopes, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(known(logprobs), logprob_grads, rtol=1e-9, atol=1e-12)
     even = torch.arange(width) % 2 == 0
     for own in (even, ~even):
         found = known(torch.where(own, logprobs, 0.0))
-        torch.testing.assert_close(found[:, own], slopes[:, own], rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(found[:, own], logprob_grads[:, own], rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("kl", ["none", "k2", "k3", "k3_unbiased"])
@@ -174,9 +180,9 @@ def test_an_update_is_the_same_with_slopes_known_or_not(monkeypatch: pytest.Monk
         sequence.append_sampled(ids[5:], [0.0] * 25)
         sequences.append(sequence)
     sequences.append(sequences[0])  # goes through the model once
-    batch = TrainingBatch.of(sequences, [0] * 4 + [1] * 5, 40).having(advantages=torch.linspace(-1, 1, 9))
+    batch = TrainingBatch.of(sequences, [0] * 4 + [1] * 5, 40).replace(advantages=torch.linspace(-1, 1, 9))
     ref = -torch.rand(batch.padded.ids.shape, generator=torch.Generator().manual_seed(9)) * 8  # far from the policy
-    batch = batch.having(ref_logprobs=ref)
+    batch = batch.replace(ref_logprobs=ref)
     preset = PRESETS["grpo"].replace(kl=kl, kl_coef=0.0 if kl == "none" else 0.3)
     taken, ways = [], []
     known = head.score_hidden
@@ -210,6 +216,6 @@ def test_the_policy_is_its_own_reference_to_the_bit(monkeypatch: pytest.MonkeyPa
     model, tokenizer = load_policy("rlvr/tiny", tiny={"hidden": 32, "layers": 1})
     learner = Learner(model, PRESETS["grpo"], pad_id=tokenizer.pad_token_id, max_length=80)
     learner.freeze_reference()
-    batch = TrainingBatch.of(sequences, [0] * 3 + [1] * 3, 80).having(advantages=torch.zeros(6))
+    batch = TrainingBatch.of(sequences, [0] * 3 + [1] * 3, 80).replace(advantages=torch.zeros(6))
     taken = learner.update(batch, Optimiser(model.parameters(), lambda _: 0.0, betas=(0.9, 0.95)))
     assert taken["grad_norm"] == 0.0

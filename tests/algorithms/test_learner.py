@@ -40,7 +40,7 @@ class Rows:
 
     def batch(self) -> TrainingBatch:
         made = TrainingBatch.of(self.sequences, self.group.tolist(), 96)
-        return made.having(advantages=self.advantages, old_logprobs=self.old)
+        return made.replace(advantages=self.advantages, old_logprobs=self.old)
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ def gradient(learner: Learner, rows: Rows) -> torch.Tensor:
 
     optimiser.step = step
     batch = rows.batch()
-    learner.update(batch.having(max_length=learner.max_length), optimiser)
+    learner.update(batch.replace(max_length=learner.max_length), optimiser)
     assert len(taken) == 1
     return taken[0]
 
@@ -200,7 +200,9 @@ def test_rows_are_left_out_of_the_work(learner, rows: Rows):
     seen = []
     agent = learner()
     inputs = agent._loss_inputs
-    agent._loss_inputs = lambda micro, slopes: seen.extend(micro.padded.ids[:, 0].tolist()) or inputs(micro, slopes)
+    agent._loss_inputs = lambda micro, logprob_grads: (
+        seen.extend(micro.padded.ids[:, 0].tolist()) or inputs(micro, logprob_grads)
+    )
     for index, sequence in enumerate(rows.sequences):
         sequence.ids[0] = index  # the first token of a prompt: it is read, and never trained on
     stats = agent.update(rows.batch(), sgd(agent))
@@ -517,14 +519,14 @@ def test_small_gradients_are_kept_in_float16(learner, rows: Rows):
     taken = []
     adamw = optimiser.adamw.step
     optimiser.adamw.step = lambda: (taken.append([p.grad.clone() for p in optimiser.masters]), adamw())[1]
-    stats = agent.update(rows.batch().having(max_length=agent.max_length), optimiser)
+    stats = agent.update(rows.batch().replace(max_length=agent.max_length), optimiser)
     assert stats["refused"] == 0.0
     given = torch.cat([g.flatten().double() for g in taken[0]])
     assert all(g.dtype == torch.float32 for g in taken[0])
     assert distance(given, exact) < 0.02
     optimiser.scale = 1.0
     taken.clear()
-    agent.update(rows.batch().having(max_length=agent.max_length), optimiser)
+    agent.update(rows.batch().replace(max_length=agent.max_length), optimiser)
     unscaled = torch.cat([g.flatten().double() for g in taken[0]])
     assert distance(unscaled, exact) > 0.1, "without the scale they are lost"
 

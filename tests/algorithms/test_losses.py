@@ -54,20 +54,20 @@ def test_the_reference_derives_a_preset_of_known_parts():
     mine = PRESETS["grpo"].replace(name="mine", clip="cispo", ratio_max=2.0, kl_coef=0.1, aggregation="prompt_mean")
     for kind in ("plain", "tools", "empty_rows"):
         batch = make(kind)
-        expected, slopes = loss_and_gradient(mine, as_lists(batch))
+        expected, logprob_grads = loss_and_gradient(mine, as_lists(batch))
         loss, gradient, _ = run(batch, mine)
         torch.testing.assert_close(loss.item(), expected, **close)
-        torch.testing.assert_close(gradient, torch.tensor(slopes, dtype=torch.float64), **close)
+        torch.testing.assert_close(gradient, torch.tensor(logprob_grads, dtype=torch.float64), **close)
 
 
 @pytest.mark.parametrize(("kind", "name"), combinations(KINDS))
 def test_equals_the_reference(kind: str, name: str):
     for seed in range(4):
         batch = make(kind, seed)
-        expected, slopes = loss_and_gradient(PRESETS[name], as_lists(batch))
+        expected, logprob_grads = loss_and_gradient(PRESETS[name], as_lists(batch))
         loss, gradient, _ = run(batch, name)
         torch.testing.assert_close(loss.item(), expected, **close)
-        torch.testing.assert_close(gradient, torch.tensor(slopes, dtype=torch.float64), **close)
+        torch.testing.assert_close(gradient, torch.tensor(logprob_grads, dtype=torch.float64), **close)
 
 
 numbers = st.floats(-4, 4).map(lambda x: round(x, 3))
@@ -96,10 +96,10 @@ def any_batch(draw) -> dict:
 @settings(max_examples=100)
 @given(name=st.sampled_from(list(PRESETS)), batch=any_batch())
 def test_equals_the_reference_on_any_batch(name: str, batch: dict):
-    expected, slopes = loss_and_gradient(PRESETS[name], as_lists(batch))
+    expected, logprob_grads = loss_and_gradient(PRESETS[name], as_lists(batch))
     loss, gradient, stats = run(batch, name)
     torch.testing.assert_close(loss.item(), expected, **close)
-    torch.testing.assert_close(gradient, torch.tensor(slopes, dtype=torch.float64), **close)
+    torch.testing.assert_close(gradient, torch.tensor(logprob_grads, dtype=torch.float64), **close)
     assert all(math.isfinite(value) for value in stats.values())
 
 
@@ -107,11 +107,11 @@ def test_equals_the_reference_on_any_batch(name: str, batch: dict):
 @pytest.mark.parametrize("kind", ["plain", "tools", "empty_rows", "far_sampler"])
 def test_float32_is_close(kind: str, name: str):
     batch = make(kind, dtype=torch.float32)
-    expected, slopes = loss_and_gradient(PRESETS[name], as_lists(batch))
+    expected, logprob_grads = loss_and_gradient(PRESETS[name], as_lists(batch))
     loss, gradient, _ = run(batch, name)
     assert loss.dtype == torch.float32
     torch.testing.assert_close(loss.item(), expected, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(gradient, torch.tensor(slopes, dtype=torch.float32), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(gradient, torch.tensor(logprob_grads, dtype=torch.float32), rtol=1e-4, atol=1e-4)
 
 
 def test_half_precision_is_computed_in_float32():
@@ -153,9 +153,9 @@ def test_packed_rows_are_rows(kind: str, name: str):
     batch = make(kind)
     whole, gradient, _ = run(batch, name)
     packed, order = pack(batch)
-    loss, slopes, _ = run(packed, name)
+    loss, logprob_grads, _ = run(packed, name)
     torch.testing.assert_close(loss, whole, **close)
-    torch.testing.assert_close(slopes, gradient.reshape(-1)[order], **close)
+    torch.testing.assert_close(logprob_grads, gradient.reshape(-1)[order], **close)
 
 
 def test_packed_rows_may_name_groups_and_advantages_per_token():
@@ -176,9 +176,9 @@ def test_order_of_rows_and_width_do_not_matter(name: str):
     batch = make("ragged")
     whole, gradient, _ = run(batch, name)
     order = torch.randperm(12, generator=torch.Generator().manual_seed(1))
-    loss, slopes, _ = run(take(batch, order), name)
+    loss, logprob_grads, _ = run(take(batch, order), name)
     torch.testing.assert_close(loss, whole, **close)
-    torch.testing.assert_close(slopes, gradient[order], **close)
+    torch.testing.assert_close(logprob_grads, gradient[order], **close)
     wider = {
         k: torch.cat([v.detach(), torch.zeros(12, 5, dtype=v.dtype)], 1) if getattr(v, "dim", int)() == 2 else v
         for k, v in batch.items()
@@ -197,9 +197,9 @@ def test_masked_positions_change_nothing(name: str, dtype: torch.dtype):
     }
     clean["new"].requires_grad_()
     loss, gradient, stats = run(batch, name)
-    expected, slopes, _ = run(clean, name)
+    expected, logprob_grads, _ = run(clean, name)
     assert torch.equal(loss, expected)
-    assert torch.equal(gradient, slopes)
+    assert torch.equal(gradient, logprob_grads)
     assert (gradient[~batch["mask"]] == 0).all()
     assert all(math.isfinite(value) for value in stats.values())
 

@@ -81,10 +81,10 @@ def build(drawn) -> list[TokenSequence]:
     return sequences
 
 
-def scored(model, ids, mask, slopes, share: bool, **options) -> tuple[torch.Tensor, torch.Tensor]:
+def scored(model, ids, mask, logprob_grads, share: bool, **options) -> tuple[torch.Tensor, torch.Tensor]:
     model.zero_grad()
     scores = Scorer(model, share)(ids, mask, 0.7, entropy=True, **options)
-    ((scores.logprobs + 0.1 * scores.entropy) * slopes).sum().backward()
+    ((scores.logprobs + 0.1 * scores.entropy) * logprob_grads).sum().backward()
     found = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
     return torch.cat([scores.logprobs.detach().flatten(), scores.entropy.detach().flatten()]), torch.cat(found)
 
@@ -93,9 +93,9 @@ def scored(model, ids, mask, slopes, share: bool, **options) -> tuple[torch.Tens
 @settings(max_examples=25, deadline=None)
 def test_ragged_groups_have_the_gradient_of_whole_sequences(model, drawn, recompute: bool):
     padded = pad(build(drawn))
-    slopes = torch.randn(padded.ids.shape, generator=torch.Generator().manual_seed(0)) * padded.mask
-    whole = scored(model, padded.ids, padded.mask, slopes, False)
-    shared = scored(model, padded.ids, padded.mask, slopes, True, recompute=recompute)
+    logprob_grads = torch.randn(padded.ids.shape, generator=torch.Generator().manual_seed(0)) * padded.mask
+    whole = scored(model, padded.ids, padded.mask, logprob_grads, False)
+    shared = scored(model, padded.ids, padded.mask, logprob_grads, True, recompute=recompute)
     torch.testing.assert_close(shared[0], whole[0], rtol=0, atol=1e-5)
     assert float((shared[1] - whole[1]).norm()) <= 1e-5 * float(whole[1].norm())
 
@@ -103,7 +103,7 @@ def test_ragged_groups_have_the_gradient_of_whole_sequences(model, drawn, recomp
 def batch_of_groups(prompt: int = 30, groups: int = 3) -> TrainingBatch:
     sequences = build([(prompt, [[(n, 0)] for n in (3, 5, 4, 5)]) for _ in range(groups)])
     batch = TrainingBatch.of(sequences, [index // 4 for index in range(len(sequences))], 40)
-    return batch.having(advantages=torch.linspace(-1, 1, len(sequences)))
+    return batch.replace(advantages=torch.linspace(-1, 1, len(sequences)))
 
 
 def updated(share: bool, recompute: bool = False, budget: int = 150, kl: float = 0.0) -> SimpleNamespace:
@@ -168,9 +168,9 @@ def test_padding_stays_within_the_positions_of_the_model():
     torch.manual_seed(0)
     model = GPT2LMHeadModel(GPT2Config(**GPT2, n_positions=64)).eval()
     padded = pad(build([(50, [[(10, 0)]] * 8), (30, [[(30, 0)]] * 8)]))
-    slopes = torch.randn(padded.ids.shape, generator=torch.Generator().manual_seed(0)) * padded.mask
+    logprob_grads = torch.randn(padded.ids.shape, generator=torch.Generator().manual_seed(0)) * padded.mask
     with counted(model) as passes:
-        whole, shared = (scored(model, padded.ids, padded.mask, slopes, share) for share in (False, True))
+        whole, shared = (scored(model, padded.ids, padded.mask, logprob_grads, share) for share in (False, True))
     assert passes[-2:] == ["prompts", "rest"]
     torch.testing.assert_close(shared[0], whole[0], rtol=0, atol=1e-5)
     assert float((shared[1] - whole[1]).norm()) <= 1e-5 * float(whole[1].norm())
@@ -225,10 +225,10 @@ def test_a_model_shares_where_its_attention_allows_it_and_is_right_either_way(na
     model = make().eval()
     assert can_share_prompts(model) is expected
     padded = pad(build([(15, [[(3, 2), (4, 0)], [(5, 0)], [(2, 0)]]), (4, [[(6, 0)], [(1, 0)]])]))
-    slopes = torch.randn(padded.ids.shape, generator=torch.Generator().manual_seed(0)) * padded.mask
-    whole = scored(model, padded.ids, padded.mask, slopes, False)
+    logprob_grads = torch.randn(padded.ids.shape, generator=torch.Generator().manual_seed(0)) * padded.mask
+    whole = scored(model, padded.ids, padded.mask, logprob_grads, False)
     with counted(model) as passes:
-        shared = scored(model, padded.ids, padded.mask, slopes, True)
+        shared = scored(model, padded.ids, padded.mask, logprob_grads, True)
     assert passes[-2:] == ["prompts", "rest"] if expected else passes[-1] == "whole"
     torch.testing.assert_close(shared[0], whole[0], rtol=0, atol=1e-5)
     assert float((shared[1] - whole[1]).norm()) <= 1e-5 * float(whole[1].norm())

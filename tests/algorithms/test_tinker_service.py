@@ -82,7 +82,7 @@ def test_a_run_imitates_learns_is_interrupted_and_goes_on(settings, monkeypatch)
     with pytest.raises(RunInterrupted):
         trainer.run()
     imitated = [record["loss"] for record in first.records if "warm_step" in record]
-    assert imitated[-1] < imitated[0] - 0.1, "the slopes go the right way"
+    assert imitated[-1] < imitated[0] - 0.1, "the gradients go the right way"
     second = Callback()
     Trainer(load_config(settings), second, resume=True).run()
     steps = [*first.of("train"), *second.of("train")]

@@ -71,10 +71,10 @@ def test_presets_equal_trl(name: str, kind: str):
     batch = make(kind)
     loss, _ = policy_loss(batch["new"], batch, PRESETS[name])
     (gradient,) = torch.autograd.grad(loss, batch["new"])
-    theirs, slopes = trl_loss(batch, SETTINGS[name])
+    theirs, logprob_grads = trl_loss(batch, SETTINGS[name])
     tolerance = 1e-6 if name == "sapo" else 1e-9  # TRL rounds SAPO's temperatures to float32
     assert loss.item() == pytest.approx(theirs, rel=tolerance, abs=tolerance)
-    torch.testing.assert_close(gradient, slopes, rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(gradient, logprob_grads, rtol=tolerance, atol=tolerance)
 
 
 def test_the_sequence_level_with_trls_default_aggregation_is_not_gspo():
