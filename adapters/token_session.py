@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rlvr.adapters.spec import EpisodeSession, TaskSpec
 from rlvr.agents import Message, Reply, TokenSequence
 from rlvr.agents.rendering import Renderer
+
+logger = logging.getLogger(__name__)
 
 
 class Sampled(NamedTuple):
@@ -111,6 +114,8 @@ async def play_tokens(
 ) -> TokenSession:
     """Play an episode from an event loop, and close it. The environment, which may wait, is called in threads.
 
+    A log says why an episode must not be trained on: its verdict is invalid, or no token could be sampled.
+
     Args:
         begin: makes the episode.
         sample: asks an engine for the tokens after ``episode.prompt()``, ``episode.tokens_left`` at most; None leaves
@@ -122,4 +127,8 @@ async def play_tokens(
             await asyncio.to_thread(episode.step_tokens, *sampled)
     finally:
         await asyncio.to_thread(episode.session.close)
+    session = episode.session
+    if not session.valid or (episode.tokens_left <= 0 and not episode.tokens.sampled):
+        reason = "its first prompt leaves no tokens for a reply" if session.valid else session.verdict
+        logger.warning("%s is not trained on: %s", session.spec.to_json(), reason)
     return episode

@@ -15,7 +15,6 @@ it. Hence a task whose verdict is invalid is played once more; should that fail 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Mapping
 from copy import copy, deepcopy
 from functools import partial
@@ -37,8 +36,6 @@ from areal import workflow_context  # noqa: E402
 from areal.api import ModelRequest, RolloutWorkflow  # noqa: E402
 from areal.utils import stats_tracker  # noqa: E402
 from areal.utils.hf_utils import load_hf_tokenizer  # noqa: E402
-
-logger = logging.getLogger(__name__)
 
 
 class EpisodeWorkflow(RolloutWorkflow):  # type: ignore[misc]  # areal is not here when types are checked
@@ -138,13 +135,7 @@ class EpisodeWorkflow(RolloutWorkflow):  # type: ignore[misc]  # areal is not he
             response = await engine.agenerate(ModelRequest(rid=request, input_ids=episode.prompt(), gconfig=settings))
             return Sampled(response.output_tokens, response.output_logprobs, response.output_versions)
 
-        episode = await play_tokens(partial(self._begin, spec), sample)
-        if not episode.session.valid:
-            logger.warning("%s is not trained on: %s", spec.to_json(), episode.session.verdict)
-        elif not episode.tokens.sampled:
-            longest = self.gconfig.max_tokens
-            logger.warning("%s is not trained on: nothing was sampled within %d tokens", spec.to_json(), longest)
-        return episode
+        return await play_tokens(partial(self._begin, spec), sample)
 
     @staticmethod
     def _log(episode: TokenSession, valid: bool) -> None:

@@ -20,7 +20,6 @@ that failed altogether each sample keeps one token, whose advantage is 0: batche
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
 from functools import partial
@@ -34,8 +33,6 @@ from rlvr.agents.rendering import Renderer
 TESTED = ("openrlhf", "0.11.2", "0.12")
 require(*TESTED)
 from openrlhf.utils.agent import AgentExecutorBase  # noqa: E402  # after a clear word about its version
-
-logger = logging.getLogger(__name__)
 
 
 class AgentExecutor(AgentExecutorBase):  # type: ignore[misc]
@@ -132,10 +129,6 @@ class AgentExecutor(AgentExecutorBase):  # type: ignore[misc]
             return Sampled(ids, [output.logprobs[i][token].logprob for i, token in enumerate(ids)])
 
         episode = await play_tokens(begin, sample)
-        if not episode.session.valid:
-            logger.warning("%s is not trained on: %s", spec.to_json(), episode.session.verdict)
-        elif len(episode.tokens) == episode.start:
-            logger.warning("%s is not trained on: its prompt leaves no room in %d tokens", spec.to_json(), max_length)
         return episode, cut or not episode.session.done
 
 

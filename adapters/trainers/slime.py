@@ -267,13 +267,7 @@ def _add_context(args: Any, sample: Any, ids: list[int]) -> None:
 def _end(sample: Any, episode: TokenSession, finish: str) -> bool:
     """Give the sample its reward and its status; whether it may be trained on."""
     session = episode.session
-    if finish == "abort":
-        return False
-    if not session.valid:
-        logger.warning("%s is not trained on: %s", session.spec.to_json(), session.verdict)
-        return False
-    if not episode.tokens.sampled:
-        logger.warning("%s is not trained on: its first prompt leaves no room for a reply", session.spec.to_json())
+    if finish == "abort" or not session.valid or not episode.tokens.sampled:
         return False
     if sample.tokens != episode.tokens.ids or sample.loss_mask != episode.tokens.mask[episode.start :]:
         raise RuntimeError(f"SGLang gave more tokens than it was asked for, after {len(episode.tokens)} of them")

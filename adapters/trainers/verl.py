@@ -12,7 +12,6 @@ stays in its group's baseline.
 from __future__ import annotations
 
 import json
-import logging
 import time
 from copy import deepcopy
 from functools import lru_cache, partial
@@ -33,8 +32,6 @@ except ImportError as error:
     raise ImportError(
         f"{error}; verl does not declare all it imports: pip install cachetools fastapi uvicorn"
     ) from error
-
-logger = logging.getLogger(__name__)
 
 
 @lru_cache(maxsize=4)
@@ -114,11 +111,8 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
         episode = await play_tokens(begin, sample)
         metrics["tool_calls"] += time.perf_counter() - clock
         session = episode.session
-        if not session.valid:
-            reason = f"{spec.to_json()} is not trained on: {session.verdict}"
-            if "session_id" in row:  # only the worker of the newer trainer counts its sessions
-                raise InvalidEpisode(session.verdict, reason)
-            logger.warning(reason)
+        if not session.valid and "session_id" in row:  # only the worker of the newer trainer counts its sessions
+            raise InvalidEpisode(session.verdict, f"{spec.to_json()} is not trained on: {session.verdict}")
         prompt, completion = episode.parts()
         notes["extra_fields"]["turn_scores"] = session.turn_rewards
         return AgentLoopOutput(
