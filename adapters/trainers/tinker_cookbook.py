@@ -68,7 +68,7 @@ def shared_tokenizer(model_name: str) -> Any:
 
 @lru_cache(maxsize=8)
 def _template(model_name: str) -> Renderer:
-    return Renderer(shared_tokenizer(model_name))
+    return Renderer(copy.deepcopy(tokenizer_utils.get_tokenizer(model_name)))  # it has a lock of its own
 
 
 def _facts(session: EpisodeSession) -> dict[str, float]:
