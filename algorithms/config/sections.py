@@ -33,6 +33,13 @@ class EngineSection(Section):
     deadline: float = Field(default=1800.0, gt=0, allow_inf_nan=False)
     """tinker: seconds that one request may take, waiting its turn included."""
 
+    @model_validator(mode="after")
+    def _check(self) -> EngineSection:
+        changed = [name for name, field in type(self).model_fields.items() if getattr(self, name) != field.default]
+        if changed and self.kind != "tinker":
+            raise ValueError(f"engine.{changed[0]} is for engine.kind tinker, not {self.kind}")
+        return self
+
 
 SERVER_FIELDS = ("url", "served_model", "api_key_env")  # of SamplerSection, for a server that runs already
 
@@ -58,6 +65,17 @@ class SamplerSection(Section):
     """vllm on a GPU: give its memory back while the policy is updated."""
     tolerance: float = Field(default=0.0, ge=0)
     """vllm: nats by which a log-probability may differ from the learner's; 0 takes 1e-3, in half precision 0.1."""
+
+    @model_validator(mode="after")
+    def _check(self) -> SamplerSection:
+        named = [name for name in SERVER_FIELDS if getattr(self, name)]
+        if named and self.kind != "vllm-server":
+            raise ValueError(f"sampler.{named[0]} is for sampler.kind vllm-server, not {self.kind}")
+        if self.options and self.url:
+            raise ValueError("sampler.options are for a vLLM that is started; the one at sampler.url has its own")
+        if self.options and self.kind == "transformers":
+            raise ValueError("sampler.options are vLLM's: set sampler.kind to vllm or vllm-server")
+        return self
 
 
 class SelfPlaySection(Section):
@@ -190,6 +208,16 @@ class SamplingSection(Section):
     segment: int = Field(default=0, ge=0)
     """partial_rollouts: sampled tokens of a reply that a step waits for; it goes on in the next. 0 waits for all."""
 
+    @model_validator(mode="after")
+    def _check(self) -> SamplingSection:
+        if self.thinking_spread >= max(1, self.thinking_budget):
+            raise ValueError("sampling.thinking_spread must be below sampling.thinking_budget")
+        if self.thinking_budget >= self.max_new_tokens:
+            raise ValueError("sampling.thinking_budget must leave room for an answer within sampling.max_new_tokens")
+        if self.max_length <= self.max_new_tokens:
+            raise ValueError("sampling.max_length must leave room for a prompt beside sampling.max_new_tokens")
+        return self
+
 
 class WarmStartSection(Section):
     """Supervised steps on demonstrations, before any reward is seen."""
@@ -262,6 +290,15 @@ class LearnerSection(Section):
     # Float32 sums depend on their order, and so on the number of processes; rounded from float64 they do not.
     grad_accum_dtype: Literal["auto", "float32", "float64"] = "auto"
     """What micro-batches' gradients add up in; float64: the same for any number of processes. auto: that on a CPU."""
+
+    @model_validator(mode="after")
+    def _check(self) -> LearnerSection:
+        if self.compile and self.share_prompts:
+            raise ValueError(
+                "learner.compile and learner.share_prompts do not go together: the keys of a shared prompt are handed "
+                "over outside of what is compiled; set one of them to false"
+            )
+        return self
 
 
 class CurriculumSection(Section):

@@ -9,7 +9,6 @@ from typing import Any, Literal, get_type_hints
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
 from rlvr.algorithms.config.sections import (
-    SERVER_FIELDS,
     CreditSection,
     CriticSection,
     CurriculumSection,
@@ -123,15 +122,9 @@ class TrainConfig(Section):
             raise ValueError("warm_start.random_steps: env.servers give no random actions: leave out one of them")
         if self.curriculum.start > self.env.level:
             raise ValueError(f"curriculum.start {self.curriculum.start} is above env.level {self.env.level}")
-        if self.sampling.thinking_spread >= max(1, self.sampling.thinking_budget):
-            raise ValueError("sampling.thinking_spread must be below sampling.thinking_budget")
-        if self.sampling.thinking_budget >= self.sampling.max_new_tokens:
-            raise ValueError("sampling.thinking_budget must leave room for an answer within sampling.max_new_tokens")
         # A group is never cut: its members share a baseline.
         if self.learner.minibatches > self.prompts:
             raise ValueError(f"{self.learner.minibatches} minibatches cannot be cut from {self.prompts} groups")
-        if self.sampling.max_length <= self.sampling.max_new_tokens:
-            raise ValueError("sampling.max_length must leave room for a prompt beside sampling.max_new_tokens")
         return self
 
     def _check_teacher(self) -> None:
@@ -150,11 +143,6 @@ class TrainConfig(Section):
             raise ValueError(
                 f"learner.kl_coef_end {learner.kl_coef_end} needs a KL term, and {self.algorithm} has none here: set "
                 "overrides.kl_coef (and overrides.kl, such as k2), or leave it out"
-            )
-        if learner.compile and learner.share_prompts:
-            raise ValueError(
-                "learner.compile and learner.share_prompts do not go together: the keys of a shared prompt are handed "
-                "over outside of what is compiled; set one of them to false"
             )
         if learner.ema and (self.sampler.kind, self.schedule.kind) != ("transformers", "sync"):
             raise ValueError(
@@ -183,15 +171,10 @@ class TrainConfig(Section):
                 raise ValueError(f"{field} does not go with self_play.policies: {reason}")
 
     def _check_engine(self) -> None:
-        """Refuse what a service cannot do, and a service's fields without it."""
-        if self.engine.kind == "tinker":
-            # One at a time: the first is often the cause of the others.
-            if reason := why_not(self, self.preset()):
-                raise ValueError(reason)
-        elif named := [
-            name for name in EngineSection.model_fields if getattr(self.engine, name) != getattr(EngineSection(), name)
-        ]:
-            raise ValueError(f"engine.{named[0]} is for engine.kind tinker, not {self.engine.kind}")
+        """Refuse what a service cannot do."""
+        # One at a time: the first is often the cause of the others.
+        if self.engine.kind == "tinker" and (reason := why_not(self, self.preset())):
+            raise ValueError(reason)
 
     def _check_schedule(self) -> None:
         """Refuse what a schedule, or a sampler, cannot do."""
@@ -204,18 +187,11 @@ class TrainConfig(Section):
                 "seq_tis, icepop, seq_mis), or overrides.ratio_denominator to behaviour, or take an algorithm that "
                 "does, such as scalerl"
             )
-        named = [name for name in SERVER_FIELDS if getattr(self.sampler, name)]
-        if named and self.sampler.kind != "vllm-server":
-            raise ValueError(f"sampler.{named[0]} is for sampler.kind vllm-server, not {self.sampler.kind}")
-        if self.sampler.options and self.sampler.url:
-            raise ValueError("sampler.options are for a vLLM that is started; the one at sampler.url has its own")
         if self.model.float32_head and self.sampler.url:
             raise ValueError(
                 "model.float32_head: nothing tells how the server at sampler.url makes its logits: leave it "
                 "out, so that the run starts the server"
             )
-        if self.sampler.options and self.sampler.kind == "transformers":
-            raise ValueError("sampler.options are vLLM's: set sampler.kind to vllm or vllm-server")
 
     def _learns_by_ratio(self) -> bool:
         """Whether the gradient is the behaviour policy's own, so that it is biased where that one is older."""
