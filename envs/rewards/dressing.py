@@ -152,7 +152,7 @@ def plain(answer: str) -> str:
     for escaped in "{}#_%&$":
         text = text.replace(f"\\{escaped}", escaped)
     text = _QUOTED.sub(r"\2", ARROW.sub(", ", text)).strip()
-    text = _unbracketed(_undelimited(_without_full_stop(text)))
+    text = _unquoted(_unbracketed(_undelimited(_without_full_stop(text))))
     return _AND.sub(", ", text) if _JOINED.fullmatch(text) else text
 
 

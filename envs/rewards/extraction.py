@@ -484,7 +484,9 @@ def _undecorated(value: str) -> str:
 
     A full stop stays, and so does an exclamation mark right behind a value: it may be a factorial.
     """
-    around = " \t\r*" if value.count("`") > 2 else " \t\r*`"
+    ticks = value.count("`")
+    is_inside = ticks > 2 or (ticks == 2 and not value.lstrip(" \t\r*").startswith("`"))
+    around = " \t\r*" if is_inside else " \t\r*`"
     value = (_EMPHASIS.sub(" ", value) if "**" in value else value).lstrip(around).rstrip(around + _ENDINGS)
     if value.endswith("$") and value.count("$") in (1, 2) and "$" not in value.rstrip("$"):
         value = value.rstrip("$").rstrip()  # the end of a formula that began before the marker

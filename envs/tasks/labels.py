@@ -36,6 +36,7 @@ _LABELLED = re.compile(r"[=:]|\d[.)]\s|\s-\s|\s(?:is|are|has|holds|gets)\s")
 _NAMES_ARE = re.compile(
     r"[Tt]he [a-z]{3,20}s of (?P<names>[A-Z][a-z]{1,20}(?:(?:, |,? and )[A-Z][a-z]{1,20}){1,10}) are (?P<values>.+)"
 )
+_OWNED = re.compile(r"(?P<name>[A-Z][a-z]{1,20})'s (?P<noun>[a-z]{3,20})(?= (?:is|=))")
 _GROUP = re.compile(
     r"(?P<names>[A-Z][a-z]{1,20}(?:(?:, |,? and )[A-Z][a-z]{1,20}){0,10}) (?:is|are)(?: both| all)?(?: an?)? "
     r"(?P<value>[a-z]{1,20})(?= ?(?:[;,.\n]|and |while |but |$))"
@@ -91,11 +92,17 @@ def relabelled(parts: str, text: str, question: str) -> Iterator[str]:
         yield steps(ARROW.sub("-", parts))
         yield steps(plain(ARROW.sub("-", parts.replace(",\\ ", ", "))))
         yield from without_a_noun(plain(ARROW.sub(" = ", parts)), question)
-    if " are " in text:
+    if " are " in text or ". " in text:
         yield grouped(text, question)
-    for written in (text, text.replace(" is ", " ")):
+    owned = _OWNED.sub(lambda label: label["name"] if _has_plural(label["noun"], question) else label[0], text)
+    aged = _YEARS_OLD.sub("", owned) if "how old" in question.lower() else owned
+    for written in dict.fromkeys((text, aged.replace(" is ", " "))):
         if (named := named_first(written)) != written:
             yield without_labels(named, question)
+    if owned != text:
+        yield without_labels(owned, question)
+    if ", then " in text:
+        yield text.replace(", then ", ", ")
     if (together := _NAMES_ARE.fullmatch(text)) and _listed(re.split(r", | and |, and ", together["names"]), question):
         yield plain(together["values"])
     if "(" in text:

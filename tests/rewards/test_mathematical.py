@@ -342,8 +342,40 @@ def test_conditions_that_hold_together(answer: str, reference: str, reward: floa
 
 @pytest.mark.parametrize("inequality", ["x^2 > 3", "2x^2 > 6", "|x| > \\sqrt{3}"])
 def test_an_inequality_that_is_not_solved_is_not_wrong(inequality: str) -> None:
-    solved = r"(-\infty, -\sqrt{3}) \cup (\sqrt{3}, \infty)"
-    for answer, reference in ((inequality, solved), (solved, inequality)):
-        verdict = grade("math", f"\\boxed{{{answer}}}", reference)
-        assert verdict.status == "unparsable"
-        assert "an inequality is not solved" in verdict.reason
+    verdict = grade("math", f"\\boxed{{{inequality}}}", r"(-\infty, -\sqrt{3}) \cup (\sqrt{3}, \infty)")
+    assert verdict.status == "unparsable"
+    assert "an inequality is not solved" in verdict.reason
+
+
+INEQUALITIES = (
+    ("x^2 > 3", "x < -\\sqrt3 \\text{ or } x > \\sqrt3", True),
+    ("x^2 > 3", "(-\\infty, -\\sqrt3) \\cup (\\sqrt3, \\infty)", True),
+    ("x^2 > 3", "(-\\infty, -\\sqrt3] \\cup (\\sqrt3, \\infty)", False),
+    ("x^2 > 3", "x > \\sqrt3", False),
+    ("x^2 > 3", "x^4 > 9", True),
+    ("x^2 > 3", "x^4 > 8", False),
+    ("\\frac{x}{x-1} \\ge 2", "(1, 2]", True),
+    ("\\frac{x}{x-1} \\ge 2", "[1, 2]", False),
+    ("1 < x^2 < 4", "(-2, -1) \\cup (1, 2)", True),
+    ("x^2 < -1", "\\emptyset", True),
+    ("x^2 \\ge 0", "\\mathbb{R}", True),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("reference", "answer", "right"), INEQUALITIES)
+def test_an_inequality_of_rational_functions_is_the_set_of_its_solutions(reference, answer, right):
+    assert grade("math", f"\\boxed{{{answer}}}", reference).reward == right
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("reference", "answer"),
+    [
+        ("\\sin x > 0", "(0, \\pi)"),
+        ("(-\\infty, -\\sqrt3) \\cup (\\sqrt3, \\infty)", "x^2 > 3"),  # it may be the question itself
+    ],
+)
+def test_an_inequality_that_stays_unsolved_is_not_decided(reference, answer):
+    verdict = grade("math", f"\\boxed{{{answer}}}", reference)
+    assert (verdict.status, verdict.reason) == ("unparsable", "not decided: an inequality is not solved")

@@ -88,6 +88,7 @@ class _Comparison:
         return self.single(answers[0], golds[0])
 
     def single(self, answer: Node, gold: Node) -> bool:
+        answer, gold = _sign_within(answer), _sign_within(gold)
         if answer == gold:
             return True
         if answer.op == "rel" or gold.op == "rel":
@@ -247,7 +248,11 @@ class _Comparison:
             return (answer.name if ratio > 0 else _FLIPPED[answer.name]) == gold.name
         if answer.name == gold.name and self.ordered(answer.args, gold.args):
             return True
-        return self._proportional(answer, gold)
+        if self._proportional(answer, gold):
+            return True
+        if is_unsolved(answer) and is_unsolved(gold) and _symbols(answer) == _symbols(gold):
+            raise Undecided("an inequality is not solved")
+        return False
 
     def _proportional(self, answer: Node, gold: Node) -> bool:
         """Whether the differences of both sides are multiples of one another: F(x) G(p) = G(x) F(p) at a point p."""
@@ -292,7 +297,7 @@ class _Comparison:
         if intervals is None or gold_intervals is None:
             if answer.op == gold.op and answer.op in ("cup", "cap", "setminus"):
                 return self.unordered(answer.args, gold.args)
-            if (intervals is None) != (gold_intervals is None) and _is_unsolved(answer if intervals is None else gold):
+            if (intervals is None) != (gold_intervals is None) and is_unsolved(answer if intervals is None else gold):
                 raise Undecided("an inequality is not solved")
             return False
         return self.unordered([_brackets(each) for each in intervals], [_brackets(each) for each in gold_intervals])
@@ -406,6 +411,14 @@ def _unit_of(node: Node) -> tuple[Node, str]:
     if node.op == "quantity":
         return node.args[0], node.name
     return (node.args[0], "degree") if node.op == "degree" else (node, "")
+
+
+def _sign_within(node: Node) -> Node:
+    """``-(5 m)`` as ``(-5) m``."""
+    if node.op != "neg" or node.args[0].op not in ("quantity", "degree", "percent"):
+        return node
+    inner = node.args[0]
+    return Node(inner.op, (Node("neg", inner.args), *inner.args[1:]), inner.name, inner.value)
 
 
 def _inner(node: Node) -> Node:
@@ -526,7 +539,7 @@ def _near_value(end: Node) -> float:
     return -math.inf if end == Node("neg", (INFINITY,)) else float(enclose(end).real.mid())
 
 
-def _is_unsolved(node: Node) -> bool:
+def is_unsolved(node: Node) -> bool:
     """Whether a tree is an inequality in one symbol that stands for a real set which nobody works out here."""
     return node.op == "rel" and set(node.name.split()) <= _ORDER and len(_symbols(node)) == 1
 

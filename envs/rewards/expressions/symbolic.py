@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from rlvr.envs.rewards.expressions.algebra import Algebra
-from rlvr.envs.rewards.expressions.compare import same
+from rlvr.envs.rewards.expressions.compare import is_unsolved, same
 from rlvr.envs.rewards.expressions.numeric import SALTS, NoValue, are_apart, at_point, has_symbols, is_real
 from rlvr.envs.rewards.expressions.scalars import INFINITY, ScalarComparison, Undecided
 from rlvr.envs.rewards.expressions.zeros import are_equal_algebraic
@@ -53,7 +53,10 @@ def warm() -> None:
 
 def same_trees(answer: list[Any], gold: list[Any]) -> bool | str:
     """Whether two trees are equal by proof; a text that says why where they are proven neither equal nor different."""
-    return _decided(lambda: same(tree_of_lists(answer), tree_of_lists(gold), is_costly=True, decide=_decide))
+    tree, reference = tree_of_lists(answer), tree_of_lists(gold)
+    if is_unsolved(reference):  # an answer that only repeats the inequality of the question solves nothing
+        tree, reference = _solved(tree), _solved(reference)
+    return _decided(lambda: same(tree, reference, is_costly=True, decide=_decide))
 
 
 def same_latex(answer: str, gold: str) -> bool | str:
@@ -141,6 +144,26 @@ def _is_constant_zero(answer: Node, gold: Node, difference: Any) -> bool:
         if is_real(left) and is_real(right):
             return ScalarComparison(Algebra(), True, _decide).equal(left, right)
     return False
+
+
+def _solved(tree: Node) -> Node:
+    """The real set for which an inequality of rational functions in one symbol holds; another tree as it is."""
+    import sympy
+    from sympy.solvers.inequalities import solve_univariate_inequality
+
+    if not is_unsolved(tree):
+        return tree
+    sides = [to_sympy(arg, False) for arg in tree.args]
+    variable = next(iter(set().union(*(side.free_symbols for side in sides))))
+    relations = {"<": sympy.Lt, ">": sympy.Gt, "<=": sympy.Le, ">=": sympy.Ge}
+    solution = sympy.S.Reals
+    for name, left, right in zip(tree.name.split(), sides, sides[1:], strict=False):
+        difference = sympy.together(left - right)
+        if not difference.is_rational_function(variable):
+            return tree
+        part = solve_univariate_inequality(relations[name](difference, 0), variable, relational=False)
+        solution = solution.intersect(part)
+    return from_sympy(solution)
 
 
 # -- trees, and sympy's expressions

@@ -22,7 +22,8 @@ MAX_BARE_CHARS: Final = 200
 _PREFIX = re.compile(
     r"(?:(?:so|thus|hence|therefore),? |(?:after|by|based on|from|given|comparing) [a-z ]{3,60}, )?"
     r"(?:(?:the |my )?(?:(?:correct|final|best|right) )?"
-    r"(?:option|choice|answer|letter)(?: is)? ?:? ?|i (?:would |will )?(?:choose|pick|select|go with)(?: option)? )",
+    r"(?:option|choice|answer|letter)(?: is)? ?:? ?|i(?: would|'d| will|'ll)? (?:choose|pick|select|go with)"
+    r"(?: option)? )",
     re.IGNORECASE,
 )
 # A last line that is read without the word "answer".
@@ -39,6 +40,7 @@ _TAKEN_BACK = re.compile(
     r"|rather|maybe|perhaps|possibly|probably|guess|options?|choices?)\b"
 )
 _SEVERAL_SENTENCES = re.compile(r"[.!?]\s+\S{1,40}\s+\S{1,40}\s+\S")
+_LETTERED = re.compile(r"^\W{0,4}[A-Za-z][.)]\s")
 _SUFFIX = re.compile(r"(?:is|was) (?:the )?(?:correct|right|best)(?: (?:one|option|choice|answer))?", re.IGNORECASE)
 # A verdict or a doubt on the letter behind it, or what makes it a formula; "B) False" may be the text of the option.
 _DENIED = re.compile(
@@ -91,8 +93,10 @@ def grade_choice(
         raise BadReference(f"the reference must be one of {labels}, got {reference!r}"[:200])
     found = extract(completion, markers)
     if found.marker is None and (bare := _bare(visible_text(completion))):
-        doubted = options is None and _UNSURE.search(bare)
-        if not doubted and _chosen(Extraction(bare, "line"), labels, options)[0] is not None:
+        unsure = _UNSURE.search(bare) is not None
+        if options is not None and read_choice(bare, labels, options)[0] is not None:
+            found = Extraction(bare)
+        elif not unsure and _chosen(Extraction(bare, "line"), labels, options)[0] is not None:
             found = Extraction(bare, "line")
     if found.answer is None:
         return unparsable(found.reason)
@@ -120,10 +124,10 @@ def _bare(text: str) -> str:
     """The whole of a reply of one short line, or a last line that says which option is right; else empty."""
     lines = text[-2 * MAX_BARE_CHARS :].strip().splitlines()
     line = lines[-1].strip() if lines else ""
-    if len(line) > MAX_BARE_CHARS or _SEVERAL_SENTENCES.search(line):
+    if len(line) > MAX_BARE_CHARS or _SEVERAL_SENTENCES.search(_LETTERED.sub("", line)):
         return ""
     if len(text.strip()) == len(line):
-        return line.removeprefix("\u2705").replace("**", "").strip()
+        return line.lstrip("\u2705> ").replace("**", "").strip()
     if _NAMES_OPTION.match(line):
         return line.replace("**", "")
     head = _ALONE_ABOVE.match(text.strip())
@@ -222,5 +226,6 @@ def _names_another(body: str, labels: Sequence[str]) -> bool:
     joined = rf"(?:^|[\s(,;/&|])(?:or|and|not|nor)\b[\s(*]*(?:{label})(?![A-Za-z0-9])"
     alone = rf"(?:^|[\s(\[,;/&|*])(?:{label})(?:$|[).,:;/&|\]*]| [(\u2013-])"
     right = rf"(?:^|\W)(?:{label}) (?:is|was) (?:the )?(?:right|correct|best)\b"
-    pattern = rf"{joined}|{alone}|{right}|[(\[](?i:{label})[)\]]"
+    last = rf"(?:^|[\s(,;/&|])(?:or|nor) \(?(?i:{label})[).,;\s]*$"
+    pattern = rf"{joined}|{last}|{alone}|{right}|[(\[](?i:{label})[)\]]"
     return re.search(pattern, body) is not None or bool(re.match(r"(?:or|and|not|nor)\b", body, re.IGNORECASE))

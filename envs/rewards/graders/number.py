@@ -51,7 +51,8 @@ _NAME = re.compile(
     rf"[A-Za-z][A-Za-z _]{{0,40}}|(?:\\(?:{'|'.join(sorted(GREEK - {'emptyset', 'varnothing'}))})|[A-Za-z]){_INDEX}"
     # f'(2), a_5, P(A \mid B), g(f(3)), gcd(12, 18), \det A, |A|, \angle ABC
     rf"|{APPLIED}"
-    r"|\\?det(?: [A-Z])?|\|[A-Z]\||(?:m ?)?\\(?:angle|triangle) ?[A-Z]{1,3}|\\overline ?\{[A-Z]{2}\}|\[[A-Z]{3,5}\]"
+    r"|\\(?:bar|overline|hat|vec|dot) ?\{[A-Za-z]\}|\\?det(?: [A-Z])?|\|[A-Z]\||(?:m ?)?\\(?:angle"
+    r"|triangle) ?[A-Z]{1,3}|\\overline ?\{[A-Z]{2}\}|\[[A-Z]{3,5}\]"
     # a + b, |a - b|, x_1 + x_2 + x_3
     rf"|\|?[A-Za-z]{_INDEX}(?: ?[-+] ?[A-Za-z]{_INDEX}){{1,4}}\|?"
 )
@@ -72,6 +73,7 @@ _COLON = re.compile(r"(?!lambda\b)[A-Za-z][A-Za-z ]{1,40}: ?(?=[-+$€£.0-9\\])
 _NEARLY = re.compile(r"\\(?:approx|simeq|cong|sim)(?![A-Za-z])|[≈≃≅]")
 _ESTIMATE = re.compile(r"-?[0-9]{1,12}(?:\.([0-9]{1,12}))")
 _OVER = re.compile(r"\{ ?([-+]?[0-9][0-9,.]{0,60}) ?\\over ?([0-9][0-9,.]{0,60}) ?\}")
+_BESIDE = re.compile(r"(?P<value>[^()]{1,100}?) {1,3}\((?:=|i\.e\.,?|that is,?)? ?(?P<equal>[^()]{1,100})\)\.?")
 _ABOUT = re.compile(r"^(?:~|(?:about|approximately|approx\.?|roughly|around)\s)\s*", re.IGNORECASE)
 _GROUPS = (
     ("$$", "$$"),
@@ -184,6 +186,11 @@ def _bare_forms(text: str) -> Iterator[str]:
     yield undressed(without_marks(text))
     yield undressed(without_marks(without_aside(text)))
     yield undressed(without_marks(without_lead_words(undressed(text))))
+    if (beside := _BESIDE.fullmatch(text)) and "(" in text:
+        with suppress(NotANumber):
+            value, equal = read_number(undressed(beside["value"])), read_number(undressed(beside["equal"]))
+            if same_number(value, equal):
+                yield undressed(beside["value"])
 
 
 def without_about(text: str) -> str:

@@ -13,6 +13,7 @@ from rlvr.envs.rewards.dressing import plain
 from rlvr.envs.rewards.errors import BadOption, BadReference
 from rlvr.envs.rewards.extraction import TAG_FIRST, extract, first_sentence
 from rlvr.envs.rewards.grammar.remarks import behind_verb, without_aside
+from rlvr.envs.rewards.grammar.words import denies
 
 MAX_WORDS: Final = 200
 
@@ -28,6 +29,9 @@ _YES_OR_NO = re.compile(
     r"(?:n['\u2019]t| not|not))[.!]?",
     re.IGNORECASE,
 )
+_LIFE = re.compile(r"(?<=[a-z]) \((?:born [0-9]{4}|[0-9]{3,4} ?[-\u2013] ?[0-9]{3,4})\)$")
+_ARTICLE_FIRST = re.compile(r"\W{0,4}(?:an?|the)\b", re.IGNORECASE)
+_APPOSITION = re.compile(r", (?:an?|the) [A-Za-z]{1,30}(?: [A-Za-z]{1,30}){1,8}$")
 _WRAPPER = re.compile(r"\\(?:text|textbf|textrm|textit|mathrm|mbox)\s*\{([^{}]*)\}")
 
 
@@ -52,7 +56,9 @@ def grade_exact(
     if _DOUBTED.search(found.answer) and found.answer not in golds:
         return unparsable("a question, or struck through, is no answer", found.answer)
     answer = _WRAPPER.sub(r"\1", found.answer)
-    sentence = _WRAPPER.sub(r"\1", first_sentence(found))
+    sentence = _LIFE.sub("", _WRAPPER.sub(r"\1", first_sentence(found)))
+    if (apposition := _APPOSITION.search(sentence)) and not (denies(apposition[0]) or _ARTICLE_FIRST.match(sentence)):
+        sentence = sentence[: apposition.start()]
     if short := _YES_OR_NO.fullmatch(sentence):
         sentence = short["yes"] or short["no"]
     texts = (answer, plain(answer), sentence, plain(without_aside(answer)), plain(behind_verb(plain(sentence))))

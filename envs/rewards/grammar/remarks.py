@@ -26,13 +26,13 @@ _LINKS: Final = frozenset("is are was equals equal all both to by score".split()
 _CHANGES: Final = NOT_UNITS | DENIALS | _HEDGES | frozenset(SCALES)
 _ORDINARY: Final = frozenset(
     """
-    in of the a an as to for from with at by on since because is are has have already given required asked needed form
-    including format order time terms units exact exactly simplified simplest reduced fully
+    in of as to for from with at by on since because is are has have already given required asked needed form
+    including format order time terms units exact exactly simplified simplest reduced fully only solution
     """.split()
 )
 _ASIDE = re.compile(
     r"(?s)(?P<value>.*[^\s(\\{])(?:\s|\\[,;: ]|\\quad){0,4}(?:\\text(?:rm)?\{\s?)?"
-    r"[(\[](?P<words>[A-Za-z][A-Za-z0-9 ,'.:/-]{0,80})[)\]]\}?[.!]?"
+    r"\((?P<words>[A-Za-z][A-Za-z0-9 ,'.:/-]{0,80})\)\}?[.!]?"
 )
 _FORMAT = re.compile(r"(?i:[ymdhs]{1,4}(?:[-/:. ][ymdhs]{1,4}){1,4})")
 _ROUNDED = re.compile(
@@ -46,11 +46,13 @@ _SIMPLEST = re.compile(
     r"|interval|set|set-builder|scientific)(?: (?:form|terms|radical form|notation))?|local time)\s?\}?\.?$"
 )
 _LEAD = re.compile(
-    r"(?P<words>[A-Za-z][A-Za-z' -]{0,100}?) {1,3}(?P<value>(?:\*\*|`|\$|\\\(|[-+\u2212]?[$\u20ac\u00a3]?[0-9.]).*)"
+    r"(?:(?:therefore|thus|so|hence|in total), )?(?P<words>[A-Za-z][A-Za-z' -]{0,100}?) {1,3}"
+    r"(?P<value>(?:\*\*|`|\$|\\\(|[-+\u2212]?[$\u20ac\u00a3]?[0-9.]).*)",
+    re.IGNORECASE,
 )
 _SAID = re.compile(
     r"(?P<words>[A-Za-z][A-Za-z' -]{0,100}? (?:(?:is|are)(?: at)?|equals|becomes|was|will be|prints|outputs|reads"
-    r"|(?:arrives|leaves|starts|begins|ends) at)) {1,3}(?P<value>\S.*)",
+    r"|(?:arrives|leaves|starts|begins|ends) (?:at|on))) {1,3}(?P<value>\S.*)",
     re.DOTALL,
 )
 _OF = re.compile(r"\bof$", re.IGNORECASE)
@@ -74,7 +76,7 @@ def without_aside(text: str) -> str:
     The remark has two words or more, one of which is of those that hold sentences together, or is a format such as
     ``YYYY-MM-DD``, or says to how many places the value is rounded.
     """
-    if not text.endswith(tuple(")]}.!")):
+    if not text.endswith((")", "}", ".", "!")):
         return _SIMPLEST.sub("", text)
     aside = _ASIDE.fullmatch(text)
     if aside is None:
@@ -82,6 +84,8 @@ def without_aside(text: str) -> str:
     remark = aside["words"].strip()
     if _FORMAT.fullmatch(remark) or _ROUNDED.fullmatch(remark):
         return aside["value"]
+    if not set(re.findall("[A-Z][a-z]+", remark)).isdisjoint(re.findall("[A-Z][a-z]+", aside["value"])):
+        return text  # the remark says again, or otherwise, what the value says of somebody
     words = re.findall("[a-z]+", remark.lower())
     says_nothing = _CHANGES.isdisjoint(set(words) - _LINKS) and not any(sign.isdigit() for sign in remark)
     is_remark = (

@@ -149,7 +149,8 @@ class TermParser:
         if kind == "word":
             return self._is_letters(value)
         if kind == "char":
-            return value in "([" or (value == "{")
+            is_beside_percent = self.position > 0 and self.tokens[self.position - 1].value in ("%", "\\%")
+            return (value in "([" and not is_beside_percent) or value == "{"
         return kind == "cmd" and (
             value[1:] in NAMED_FUNCTIONS
             or value[1:] in OTHER_NAMES

@@ -110,6 +110,8 @@ def measure(phrase: str) -> tuple[Dimension, Fraction] | None:
     words = re.findall(r"[a-z]+|[0-9]+|/", SPEEDS.get(phrase, phrase))
     last: tuple[str, Fraction] | None = None
     for word in words:
+        if word == "celsius" and last == UNITS["degree"]:
+            continue
         if word in ("/", "per"):
             sign = -1
         elif word in _POWERS:

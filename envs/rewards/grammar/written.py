@@ -16,6 +16,7 @@ _NAMED = re.compile(
 _UPRIGHT = re.compile(r"\\(?:mathrm|text|operatorname)\s?\{\s?([ie])\s?\}")
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _ROWS = re.compile(r"\[\s*(\[[^\[\]]{1,400}\](?:\s*,\s*\[[^\[\]]{1,400}\]){0,40})\s*,?\s*\]")
+_ROWS_BY_SIGN = re.compile(r"\[[^\[\];,]+,[^\[\];]+(?:;[^\[\];,]+,[^\[\];]+)+\]")
 _ROW = re.compile(r"\[([^\[\]]*)\]")
 _COMMAND = re.compile(r"\\(?!text|mbox|neg|lnot|not)[A-Za-z]+")
 _BLANK_FIRST = re.compile(r"(\\(?:mathrm|text)\{)\\[ ,;:]")
@@ -52,6 +53,8 @@ _RELATION_ROWS = re.compile(
 )
 _UNIT_MACRO: Final = r"\\(?:text|mathrm)\s?\{\s?([a-z]{1,8})\s?\}(\^\{?[23]\}?)?"
 _UNIT_FRACTION = re.compile(rf"\\[dt]?frac\s?\{{\s?{_UNIT_MACRO}\s?\}}\s?\{{\s?{_UNIT_MACRO}\s?\}}$")
+_LOG_BASE = re.compile(r"(?<![A-Za-z\\])log([2-9]|10)(?=\()")
+_OUT_OF = re.compile(r"^([0-9]{1,9}) (?:out of|in) ([1-9][0-9]{0,8})$")
 _COMPARED = re.compile(
     r"(?<=[a-z]) is (?:(?:strictly )?(?P<sign>greater|more|larger|less|smaller) than"
     r"(?P<equal> or equal to)?|at (?P<end>least|most)) "
@@ -106,6 +109,10 @@ def _in_order(text: str, reference: str) -> str:
         text = _TIMES_TEN.sub(r"\\times ", text)
     if " is " in text:
         text = _COMPARED.sub(_sign_of, text)
+    if reference == "div":
+        text = _OUT_OF.sub(r"\1/\2", text)
+    if "log" in text:
+        text = _LOG_BASE.sub(r"\\log_{\1}", text)
     if reference == "ratio":
         text = _TO.sub(":", _RATIO_NAMES.sub("", text))
     if text[:1] == "]" or text[-1:] == "[" or "[ \\cup" in text:
@@ -121,6 +128,10 @@ def _in_order(text: str, reference: str) -> str:
     if reference == "tuple":
         text = _MIDDLE.sub(r"(\1, \2)", _POINT.sub("", text))
     if reference == "matrix":
+        if text.startswith("((") and text.endswith("))"):
+            text = text.replace("(", "[").replace(")", "]")
+        if _ROWS_BY_SIGN.fullmatch(text):
+            text = "[[" + "], [".join(text[1:-1].split(";")) + "]]"
         text = _TRANSPOSED.sub(")", text)
     return _IN_REALS.sub("", text)
 
@@ -157,7 +168,7 @@ def in_grammar(answer: str, reference: str) -> str:
         answer.isascii()
         and not _NEEDS & set(answer)
         and not (answer[-1:].isalpha() or answer[:1].isalpha())
-        and " to " not in answer
+        and not (" " in answer and reference in ("div", "ratio", "matrix"))
     ):
         return answer
     text = _compound(_in_order(without_separators(answer), reference))
@@ -170,7 +181,7 @@ def in_grammar(answer: str, reference: str) -> str:
         text = _VALUE_IN_TEXT.sub(r"\1 \\text{ \2}", text)
     if reference in ("num", "neg", "div", "quantity") and (unit := _LETTER_UNIT.search(text)):
         text = f"{text[: unit.start()]}\\text{{ {unit[1] or unit[2]}}}{unit[3] or ''}"
-    if reference not in ("rel", "list", "") and text.count("=") == 1 and (name := _NAMED.match(text)):
+    if reference not in ("rel", "list", "") and "=" in text and (name := _NAMED.match(text)):
         text = text[name.end() :].strip()
     if "^" in text and "-" in text and (powered := _POWERED_UNIT.search(text)):
         slashed_unit = slashed(
