@@ -20,7 +20,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from rlvr.envs.bridges.names import REASONING_GYM, REFUSED_DATA_SETS, REFUSED_GAMES, TEXTARENA
+from rlvr.envs.bridges.suite_games import REASONING_GYM, REFUSED_DATA_SETS, REFUSED_GAMES, TEXTARENA
 
 ROOT = Path(__file__).parents[1]
 CHECKS = ("checker", "expert", "audit", "silence", "seeds", "restore", "splits")

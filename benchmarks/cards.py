@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import rlvr
-from rlvr.envs.bridges.names import PREFIXES
+from rlvr.envs.bridges.suite_games import PREFIXES
 from rlvr.envs.cards import ANSWER_MOST, LUCK, RANDOM_MOST, card, measure
 
 

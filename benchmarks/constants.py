@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import rlvr
-from rlvr.envs.bridges.names import PREFIXES
+from rlvr.envs.bridges.suite_games import PREFIXES
 from rlvr.envs.cards import card
 from rlvr.envs.core.registry import store_best_scores
 from rlvr.envs.fixed_policies import GAP, measure_fixed

@@ -32,7 +32,7 @@ os.environ["RLVR_PLUGINS"] = "0"
 
 import rlvr  # noqa: E402  (the two settings above are read when it is imported)
 from rlvr.envs import TextEnv  # noqa: E402
-from rlvr.envs.bridges.names import PREFIXES  # noqa: E402
+from rlvr.envs.bridges.suite_games import PREFIXES  # noqa: E402
 from rlvr.envs.cards import Card, card, store_summaries  # noqa: E402
 from rlvr.envs.core.images import text_of, write_png  # noqa: E402
 from rlvr.envs.tools import KITS, MCP, Call, Fetch, Functions, Search, SQLite, Workspace, write_call  # noqa: E402

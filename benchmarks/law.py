@@ -29,7 +29,7 @@ import gymnasium as gym
 
 import rlvr
 from rlvr.envs.audit import HOPELESS
-from rlvr.envs.bridges.names import PREFIXES
+from rlvr.envs.bridges.suite_games import PREFIXES
 from rlvr.envs.sandbox import Sandbox
 from rlvr.envs.sandbox import sandbox as sandboxes
 from rlvr.envs.sandbox.probes import NATIVE, probe_tier

@@ -349,7 +349,7 @@ print(*[name for name in sys.modules if name.startswith("rlvr.") and ".core" not
     families = {f"rlvr.envs.{path.name}" for path in (ROOT / "envs").iterdir() if path.name not in SHARED_IN_ENVS}
     assert set(done.stdout.split()) - families == {
         "rlvr.envs",
-        "rlvr.envs.bridges.names",
+        "rlvr.envs.bridges.suite_games",
         "rlvr.envs.players.openspiel_names",
         "rlvr.envs.plugins",
     }

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import rlvr
 from rlvr.cli import main
 from rlvr.envs import cards
-from rlvr.envs.bridges.names import PREFIXES
+from rlvr.envs.bridges.suite_games import PREFIXES
 from rlvr.envs.cards import card, measure, sections, summary, summary_from_docstring
 from rlvr.envs.core.task import Task
 from rlvr.envs.tasks import guesses

@@ -26,7 +26,7 @@ from gymnasium.utils.env_checker import check_env
 
 import rlvr
 from rlvr.envs import TextEnv, Verdict
-from rlvr.envs.bridges.names import PREFIXES
+from rlvr.envs.bridges.suite_games import PREFIXES
 from rlvr.envs.core.images import image_of, text_of
 from rlvr.envs.core.registry import best_scores
 from rlvr.envs.core.seeding import SPLITS

@@ -130,5 +130,5 @@ def _reward_interval(differences: Sequence[float]) -> tuple[float, float]:
 
 
 def _interval(ends: tuple[float, float]) -> str:
-    known = f"95 % {ends[0]:+.3f} to {ends[1]:+.3f}"
-    return known if math.isfinite(ends[0]) else "no interval: the difference is the same on every task"
+    text = f"95 % {ends[0]:+.3f} to {ends[1]:+.3f}"
+    return text if math.isfinite(ends[0]) else "no interval: the difference is the same on every task"

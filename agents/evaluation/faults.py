@@ -70,20 +70,20 @@ def gathered_in(episodes: Sequence[Episode], tasks: Sequence[Hashable]) -> tuple
     invalid = [(episode, task) for episode, task in zip(episodes, tasks, strict=True) if not episode.valid]
     if len(invalid) < MIN_GATHERED:
         return ()
-    found = []
+    sentences = []
     by_task = [count for _, count in Counter(task for _, task in invalid).most_common()]
     in_all, share = len(set(tasks)), 0
     for few, count in enumerate(by_task, 1):
         share += count
         if share >= MOST * len(invalid):
             if few <= FEW * in_all and share >= 2 * few:
-                found.append(f"{share} of the {len(invalid)} invalid episodes are of {few} of the {in_all} tasks")
+                sentences.append(f"{share} of the {len(invalid)} invalid episodes are of {few} of the {in_all} tasks")
             break
     names = (FAULTY_TOOL.match(episode.verdict.reason) for episode, _ in invalid if episode.verdict)
     for name, count in Counter(match[1] for match in names if match).most_common(1):
         if 2 * count >= len(invalid):
-            found.append(f"{count} of the {len(invalid)} invalid episodes are faults of the tool {name}")
-    return tuple(found)
+            sentences.append(f"{count} of the {len(invalid)} invalid episodes are faults of the tool {name}")
+    return tuple(sentences)
 
 
 def invalid_warning(invalid: int, episodes: int, valid_success: float, causes: Sequence[InvalidCause]) -> str:

@@ -121,9 +121,9 @@ class ConcurrentJournalledAgent(JournalledAgent):
 
     def _submit(self, conversation: Conversation) -> Future[Reply]:
         written: Future[Reply] = Future()
-        known = self.journal.reply_to(conversation)
-        if known is not None:
-            written.set_result(known)
+        recorded = self.journal.reply_to(conversation)
+        if recorded is not None:
+            written.set_result(recorded)
             return written
         (asked,) = capability(self.agent, "submit")([conversation])
 
@@ -150,8 +150,8 @@ def journalled(agent: Agent, journal: Journal) -> JournalledAgent:
 
 def digest_of(conversation: Conversation) -> str:
     """32 hexadecimal digits of all that a reply may depend on."""
-    seen = json.dumps([conversation.key, conversation.tools, conversation.messages])
-    return blake2b(seen.encode(), digest_size=16).hexdigest()
+    inputs = json.dumps([conversation.key, conversation.tools, conversation.messages])
+    return blake2b(inputs.encode(), digest_size=16).hexdigest()
 
 
 def _record(line: bytes, number: int, path: Path) -> dict[str, Any]:

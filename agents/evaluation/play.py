@@ -70,19 +70,19 @@ def evaluate(
             was played on other rows or with other settings of the environment.
         OSError: the record is a link or no plain file, or cannot be written.
     """
-    known = {episode.key: episode for episode in read_episodes(record)} if record is not None else {}
+    episodes = {episode.key: episode for episode in read_episodes(record)} if record is not None else {}
     if record is not None:
         cut_torn_line(record)
     keys = [request.key(rollout.env_id) for request in requests]
     for request, key in zip(requests, keys, strict=True):
-        if key in known and record is not None:
-            _check_same_task(known[key], request, rollout, record)
-    failed = {key for key, episode in known.items() if episode.verdict and episode.verdict.status == "env_error"}
-    waiting = [r for r, key in zip(requests, keys, strict=True) if key not in known or key in failed]
-    done = known.keys() - failed
+        if key in episodes and record is not None:
+            _check_same_task(episodes[key], request, rollout, record)
+    failed = {key for key, episode in episodes.items() if episode.verdict and episode.verdict.status == "env_error"}
+    waiting = [r for r, key in zip(requests, keys, strict=True) if key not in episodes or key in failed]
+    done = episodes.keys() - failed
     agent = rollout.agent
-    missing = {*keys} - known.keys()
-    answered = any(e.valid or any(turn.stop in KEPT for turn in e.turns) for e in known.values())
+    missing = {*keys} - episodes.keys()
+    answered = any(e.valid or any(turn.stop in KEPT for turn in e.turns) for e in episodes.values())
     with ExitStack() as cleanup:
         file = cleanup.enter_context(open_plain(record, "a")) if record is not None else None
         if record is not None and not capability(agent, "in_any_thread"):
@@ -93,7 +93,7 @@ def evaluate(
         if answered and (tell := capability(agent, "answered_before")):
             tell()
         for _, episode in rollout.stream(waiting, each_reply=True):
-            known[episode.key] = episode
+            episodes[episode.key] = episode
             missing.discard(episode.key)
             if episode.verdict is not None and episode.verdict.status != "env_error":
                 done.add(episode.key)
@@ -106,7 +106,7 @@ def evaluate(
                 if not missing:
                     break
                 raise EvaluationStopped(why)
-    return summarise([known[key] for key in keys])
+    return summarise([episodes[key] for key in keys])
 
 
 def evaluate_env(

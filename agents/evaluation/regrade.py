@@ -101,10 +101,10 @@ def lenient_successes(rollout: Rollout, episodes: Sequence[Episode]) -> int:
     for last_of in (_NUMBER, _LETTER):
         numbers, boxed = [], []
         for number, episode in enumerate(single):
-            found = last_of.findall(visible_text(episode.turns[0].action)[-LENIENT_CHARS:])
-            if number not in succeeded and found:
+            candidates = last_of.findall(visible_text(episode.turns[0].action)[-LENIENT_CHARS:])
+            if number not in succeeded and candidates:
                 numbers.append(number)
-                boxed.append(replace(episode, turns=[replace(episode.turns[0], action=f"\\boxed{{{found[-1]}}}")]))
+                boxed.append(replace(episode, turns=[replace(episode.turns[0], action=f"\\boxed{{{candidates[-1]}}}")]))
         after = {each.before.key: each.after.success for each in regrade(rollout, boxed)}
         succeeded |= {number for number, episode in zip(numbers, boxed, strict=True) if after[episode.key]}
     return len(succeeded)

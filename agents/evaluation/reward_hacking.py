@@ -221,9 +221,9 @@ def split_by_reward(replies: Iterable[GradedReply]) -> tuple[list[GradedReply], 
     return paid
 
 
-def to_read(replies: Sequence[GradedReply], most: int = MAX_TEXTS) -> list[int]:
+def to_read(replies: Sequence[GradedReply], max_texts: int = MAX_TEXTS) -> list[int]:
     """The ids whose texts `find_signs` should be given: at most so many of each outcome, at even distances."""
-    return [each.id for part in split_by_reward(replies) for each in part[:: max(1, math.ceil(len(part) / most))]]
+    return [each.id for part in split_by_reward(replies) for each in part[:: max(1, math.ceil(len(part) / max_texts))]]
 
 
 def find_signs(replies: Sequence[GradedReply], texts: Mapping[int, str] | None = None) -> HackingSigns:
@@ -256,37 +256,37 @@ def find_signs(replies: Sequence[GradedReply], texts: Mapping[int, str] | None =
 
 def _clusters(rewarded: Sequence[GradedReply], others: Sequence[GradedReply]) -> list[ReplyCluster]:
     """Answers first; a reply whose episodes are those of an answer is not named twice."""
-    found: list[ReplyCluster] = []
-    known: set[tuple[str, int, int, tuple[int, ...]]] = set()
+    clusters: list[ReplyCluster] = []
+    listed: set[tuple[str, int, int, tuple[int, ...]]] = set()
     for kind in ("answer", "reply"):
         for cluster in _clusters_by(kind, rewarded, others):
             same = (cluster.env, cluster.rewarded, cluster.tasks, cluster.examples)
-            if same not in known:
-                known.add(same)
-                found.append(cluster)
-    return sorted(found, key=lambda c: (not c.suspicious, -c.rewarded, c.env, c.text))[:MAX_LISTED]
+            if same not in listed:
+                listed.add(same)
+                clusters.append(cluster)
+    return sorted(clusters, key=lambda c: (not c.suspicious, -c.rewarded, c.env, c.text))[:MAX_LISTED]
 
 
 def _clusters_by(kind: str, rewarded: Sequence[GradedReply], others: Sequence[GradedReply]) -> list[ReplyCluster]:
-    given: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)  # (env, key) -> task -> id where rewarded, or -1
+    replies: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)  # (env, key) -> task -> id where rewarded, or -1
     for reply in (*rewarded, *others):
-        given[reply.env, getattr(reply, kind)].setdefault(reply.task, -1)
+        replies[reply.env, getattr(reply, kind)].setdefault(reply.task, -1)
     for reply in reversed(rewarded):
-        given[reply.env, getattr(reply, kind)][reply.task] = reply.id
+        replies[reply.env, getattr(reply, kind)][reply.task] = reply.id
     tasks: dict[str, set[str]] = defaultdict(set)
     pairs, paid = Counter[str](), Counter[str]()  # by environment; a pair is a task and a reply to it
-    for (env, _), held in given.items():
+    for (env, _), held in replies.items():
         tasks[env].update(held)
         pairs[env] += len(held)
         paid[env] += sum(number >= 0 for number in held.values())
-    found = {
+    candidates = {
         name: held
-        for name, held in given.items()
+        for name, held in replies.items()
         if name[1] and sum(number >= 0 for number in held.values()) >= MIN_TASKS
     }
     return [
-        _cluster(kind, name, held, len(tasks[name[0]]), (pairs[name[0]], paid[name[0]]), len(found))
-        for name, held in found.items()
+        _cluster(kind, name, held, len(tasks[name[0]]), (pairs[name[0]], paid[name[0]]), len(candidates))
+        for name, held in candidates.items()
     ]
 
 
@@ -332,7 +332,7 @@ def _shortest(rewarded: Sequence[GradedReply]) -> list[ShortReply]:
     by_env: dict[str, list[GradedReply]] = defaultdict(list)
     for reply in rewarded:
         by_env[reply.env].append(reply)
-    found: dict[tuple[str, str], ShortReply] = {}
+    shortest: dict[tuple[str, str], ShortReply] = {}
     for env, of_env in by_env.items():
         of_env.sort(key=lambda reply: (reply.length, reply.id))
         median = of_env[len(of_env) // 2].length
@@ -340,10 +340,10 @@ def _shortest(rewarded: Sequence[GradedReply]) -> list[ShortReply]:
             short = ShortReply(
                 reply.id, env, reply.reply, reply.length, reply.length / max(1, median), reply.reward or 0
             )
-            found.setdefault((env, reply.reply), short)
-            if len(found) >= SHORTEST * len(by_env):
+            shortest.setdefault((env, reply.reply), short)
+            if len(shortest) >= SHORTEST * len(by_env):
                 break
-    return sorted(found.values(), key=lambda short: (short.of_median, short.length, short.id))[:SHORTEST]
+    return sorted(shortest.values(), key=lambda short: (short.of_median, short.length, short.id))[:SHORTEST]
 
 
 def _words(text: str) -> list[str]:
@@ -367,40 +367,40 @@ def _phrases(rewarded: Sequence[GradedReply], others: Sequence[GradedReply], tex
     for reply in read[1]:
         against.update({run for run in _runs(_words(texts[reply.id])) if run in common})
     n, m = len(read[0]), len(read[1])
-    found = []
+    phrases = []
     by_ids = sorted(common.items(), key=lambda item: (item[1], against[item[0]], item[0]))
     for (ids, other), group in groupby(by_ids, key=lambda item: (item[1], against[item[0]])):
         z = share_difference(len(ids), n, other, m) if m else None
         if z is None or z >= MIN_Z:
             text = max(_joined([run for run, _ in group]), key=len)
-            found.append(Phrase(text, len(ids), other, len(ids) / n, other / m if m else 0.0, z, tuple(ids[:5])))
-    return sorted(found, key=lambda phrase: (-(phrase.z or 0.0), -phrase.rewarded, phrase.text))[:MAX_LISTED]
+            phrases.append(Phrase(text, len(ids), other, len(ids) / n, other / m if m else 0.0, z, tuple(ids[:5])))
+    return sorted(phrases, key=lambda phrase: (-(phrase.z or 0.0), -phrase.rewarded, phrase.text))[:MAX_LISTED]
 
 
 def _joined(runs: Sequence[tuple[str, ...]]) -> list[str]:
     """Runs that overlap, made into one."""
     follows = {run[:-1]: run for run in runs}
     following_parts = {run[1:] for run in runs}
-    found = []
+    texts = []
     for run in [each for each in runs if each[:-1] not in following_parts] or list(runs[:1]):
-        words, last, seen = list(run), run, {run}
-        while (following := follows.get(last[1:])) is not None and following not in seen:
+        words, last, used = list(run), run, {run}
+        while (following := follows.get(last[1:])) is not None and following not in used:
             words.append(following[-1])
-            seen.add(following)
+            used.add(following)
             last = following
-        found.append(" ".join(words))
-    return found
+        texts.append(" ".join(words))
+    return texts
 
 
 def share_difference(a: int, n: int, b: int, m: int) -> float:
     """z of two shares, a of n and b of m: their difference by its standard error under one common share."""
     common = (a + b) / (n + m)
-    spread = math.sqrt(common * (1 - common) * (1 / n + 1 / m))
-    return (a / n - b / m) / spread if spread else 0.0
+    standard_error = math.sqrt(common * (1 - common) * (1 / n + 1 / m))
+    return (a / n - b / m) / standard_error if standard_error else 0.0
 
 
 def _repetitive(rewarded: Sequence[GradedReply], texts: Mapping[int, str]) -> list[RepetitiveReply]:
-    found = []
+    repetitive = []
     for reply in rewarded:
         runs = _runs(_words(texts.get(reply.id, "")))
         if len(runs) < 2 * PHRASE_WORDS:
@@ -408,8 +408,8 @@ def _repetitive(rewarded: Sequence[GradedReply], texts: Mapping[int, str]) -> li
         counts = Counter(runs)
         share = 1 - len(counts) / len(runs)
         if share >= MIN_REPETITION:
-            found.append(RepetitiveReply(reply.id, share, " ".join(counts.most_common(1)[0][0])))
-    return sorted(found, key=lambda each: (-each.share, each.id))[:SHORTEST]
+            repetitive.append(RepetitiveReply(reply.id, share, " ".join(counts.most_common(1)[0][0])))
+    return sorted(repetitive, key=lambda each: (-each.share, each.id))[:SHORTEST]
 
 
 # --- lengths and faults ---

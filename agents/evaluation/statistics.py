@@ -16,9 +16,9 @@ def wilson(successes: float, trials: float, z: float = Z) -> tuple[float, float]
     """
     if trials <= 0:
         return 0.0, 1.0
-    share, spread = successes / trials, z * z / trials
-    centre = (share + spread / 2) / (1 + spread)
-    half = z / (1 + spread) * math.sqrt(share * (1 - share) / trials + spread / (4 * trials))
+    share, shrinkage = successes / trials, z * z / trials
+    centre = (share + shrinkage / 2) / (1 + shrinkage)
+    half = z / (1 + shrinkage) * math.sqrt(share * (1 - share) / trials + shrinkage / (4 * trials))
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
@@ -77,8 +77,8 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float]:
     if count < 2:
         return -math.inf, math.inf
     mean = math.fsum(values) / count
-    spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (count - 1) / count)
-    half = student(count - 1) * spread
+    standard_error = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (count - 1) / count)
+    half = student(count - 1) * standard_error
     return mean - half, mean + half
 
 

@@ -89,9 +89,9 @@ class EvaluationSuite:
         """
         if not isinstance(record, Mapping):
             raise ValueError(f"suite {name}: a mapping with envs is expected, not {type(record).__name__}")
-        known = {"name": str, "envs": list, "seed": int, "samples": int, "temperature": float, "max_new_tokens": int}
-        known["agents"] = list
-        _require_fields(record, known, f"suite {name}")
+        fields = {"name": str, "envs": list, "seed": int, "samples": int, "temperature": float, "max_new_tokens": int}
+        fields["agents"] = list
+        _require_fields(record, fields, f"suite {name}")
         entries = []
         for number, entry in enumerate(record.get("envs", ()), 1):
             where = f"suite {name}, environment {number}"
@@ -99,33 +99,33 @@ class EvaluationSuite:
                 raise ValueError(f"{where}: a mapping with env, an id, is expected")
             _require_fields(entry, {"env": str, "tasks": int, "settings": dict}, where)
             entries.append(SuiteEntry(**entry))
-        agents = tuple(_agent(given, f"suite {name}, agent {n}") for n, given in enumerate(record.get("agents", ()), 1))
+        agents = tuple(_agent(agent, f"suite {name}, agent {n}") for n, agent in enumerate(record.get("agents", ()), 1))
         rest = {field_: value for field_, value in record.items() if field_ not in ("envs", "name", "agents")}
         return cls(record.get("name", name), tuple(entries), agents=agents, **rest)
 
 
-def _agent(given: Any, where: str) -> dict[str, str]:
-    if isinstance(given, str) and given:
-        return {"agent" if given in SCRIPTED else "model": given}
-    if not isinstance(given, Mapping):
-        raise ValueError(f"{where}: a name, or a mapping with agent, model or vllm, is expected, not {given!r}")
-    _require_fields(given, {"agent": str, "model": str, "vllm": str, "endpoint": str}, where)
-    kinds = sorted(given.keys() - {"endpoint"})
-    if len(kinds) != 1 or (kinds == ["agent"] and (given["agent"] not in SCRIPTED or "endpoint" in given)):
+def _agent(agent: Any, where: str) -> dict[str, str]:
+    if isinstance(agent, str) and agent:
+        return {"agent" if agent in SCRIPTED else "model": agent}
+    if not isinstance(agent, Mapping):
+        raise ValueError(f"{where}: a name, or a mapping with agent, model or vllm, is expected, not {agent!r}")
+    _require_fields(agent, {"agent": str, "model": str, "vllm": str, "endpoint": str}, where)
+    kinds = sorted(agent.keys() - {"endpoint"})
+    if len(kinds) != 1 or (kinds == ["agent"] and (agent["agent"] not in SCRIPTED or "endpoint" in agent)):
         raise ValueError(
             f"{where}: one of model and vllm, which may have an endpoint, or agent, {', '.join(SCRIPTED)}, is expected"
         )
-    return dict(given)
+    return dict(agent)
 
 
-def _require_fields(record: Mapping[str, Any], known: Mapping[str, type], where: str) -> None:
+def _require_fields(record: Mapping[str, Any], fields: Mapping[str, type], where: str) -> None:
     for name, value in record.items():
-        if name not in known:
-            near = nearest(str(name), known)
+        if name not in fields:
+            near = nearest(str(name), fields)
             raise ValueError(f"{where}: unknown field {name!r}" + (f", did you mean {near!r}?" if near else ""))
-        wanted = (int, float) if known[name] is float else known[name]
+        wanted = (int, float) if fields[name] is float else fields[name]
         if not isinstance(value, wanted) or isinstance(value, bool):  # True is an int to Python
-            raise ValueError(f"{where}: {name} is of type {known[name].__name__}, not {value!r}")
+            raise ValueError(f"{where}: {name} is of type {fields[name].__name__}, not {value!r}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,8 +203,10 @@ def summarise(episodes: Sequence[Episode]) -> Evaluation:
     by_task = samples_by_task(valid)
     successes = [sum(episode.success for episode in samples) for samples in by_task.values()]
     trials = [len(samples) for samples in by_task.values()]
-    most = max(trials, default=0)
-    ks = sorted({*(2**power for power in range(most.bit_length()) if 2**power <= most), most} - {0})
+    max_samples = max(trials, default=0)
+    ks = sorted(
+        {*(2**power for power in range(max_samples.bit_length()) if 2**power <= max_samples), max_samples} - {0}
+    )
     replies = [turn for episode in episodes for turn in episode.turns if turn.stop not in NO_REPLY]
     return Evaluation(
         episodes=len(episodes),
@@ -220,7 +222,7 @@ def summarise(episodes: Sequence[Episode]) -> Evaluation:
         tasks=len(by_task),
         pass_at={k: _mean(pass_at_k(c, n, k) for c, n in zip(successes, trials, strict=True) if n >= k) for k in ks},
         pass_all={k: _mean(pass_all_k(c, n, k) for c, n in zip(successes, trials, strict=True) if n >= k) for k in ks},
-        majority=_majority(by_task) if most > 1 else None,
+        majority=_majority(by_task) if max_samples > 1 else None,
         identical=sum(_alike(samples) for samples in by_task.values()),
         interval=share_interval(successes, trials),
         invalid_causes=invalid_causes(episodes),
@@ -268,5 +270,5 @@ def _alike(samples: Sequence[Episode]) -> bool:
 
 
 def _mean(values: Iterable[float]) -> float:
-    found = list(values)
-    return math.fsum(found) / max(1, len(found))
+    numbers = list(values)
+    return math.fsum(numbers) / max(1, len(numbers))

@@ -94,7 +94,7 @@ def setting_notes(results: Sequence[tuple[str, Mapping[str, object]]]) -> list[s
     Args:
         results: the name of each, and the options that `rlvr eval` wrote beside it.
     """
-    found = []
+    notes = []
     for setting in sorted({name for _, options in results for name in options} - _WHO - _RUNNING):
         values: dict[str, list[str]] = {}
         for name, options in results:
@@ -104,8 +104,8 @@ def setting_notes(results: Sequence[tuple[str, Mapping[str, object]]]) -> list[s
                 values.setdefault("not set" if value == "None" else value, []).append(name)
         if len(values) > 1:
             which = "; ".join(f"{value}: {', '.join(dict.fromkeys(names))}" for value, names in values.items())
-            found.append(f"{setting} was not the same in all results ({which}): they measured different things")
-    return found
+            notes.append(f"{setting} was not the same in all results ({which}): they measured different things")
+    return notes
 
 
 def result_table(results: Sequence[tuple[str, Sequence[Episode]]], notes: Sequence[str] = ()) -> ResultTable:
@@ -136,7 +136,7 @@ def result_table(results: Sequence[tuple[str, Sequence[Episode]]], notes: Sequen
 def _notes(
     episodes: Mapping[tuple[str, str], Mapping[str, Episode]], agents: Sequence[str], envs: Sequence[str]
 ) -> list[str]:
-    found = []
+    notes = []
     for env in envs:
         tasks: dict[frozenset[TaskKey], list[str]] = {}
         for agent in agents:
@@ -144,10 +144,10 @@ def _notes(
                 tasks.setdefault(frozenset(map(task_of, cell.values())), []).append(agent)
         if len(tasks) > 1:
             groups = "; ".join(f"{', '.join(names)}: {len(played)} tasks" for played, names in tasks.items())
-            found.append(
+            notes.append(
                 f"the tasks of {env} are not the same for all agents ({groups}): its column does not rank them"
             )
-    return found
+    return notes
 
 
 def name_of(record: Path, options: object) -> str:

@@ -42,8 +42,8 @@ def majority(answers: Sequence[str | None], correct: Sequence[bool], kind: str |
     groups = [[*right]] if of_reference and right else [*_groups(sorted(right), same)]
     groups += _groups([answer for answer, _ in votes.most_common() if answer not in right], same)
     counts = [(sum(votes[answer] for answer in group), group[0] in right) for group in groups]
-    most = max(count for count, _ in counts)
-    leading = [good for count, good in counts if count == most]
+    top_count = max(count for count, _ in counts)
+    leading = [good for count, good in counts if count == top_count]
     return sum(leading) / len(leading)
 
 
@@ -51,14 +51,16 @@ def grader_of(env_id: str) -> str | None:
     """The kind of grader that an environment's answers go to; None where it is not known."""
     try:
         task = gym.spec(env_id).kwargs.get("task")
-        found = gym.envs.registration.load_env_creator(task) if isinstance(task, str) else task
+        task_class = gym.envs.registration.load_env_creator(task) if isinstance(task, str) else task
     except (gym.error.Error, ImportError, AttributeError, ValueError):
         return None
-    owner = found if isinstance(found, type) else type(found)
+    owner = task_class if isinstance(task_class, type) else type(task_class)
     if not issubclass(owner, Task):
         return None
     # A table may be given another of its graders; a task with a check of its own has none.
-    kind = vars(found).get("kind") or getattr(owner, "kind", None) or next(iter(getattr(owner, "graders", ())), None)
+    kind = (
+        vars(task_class).get("kind") or getattr(owner, "kind", None) or next(iter(getattr(owner, "graders", ())), None)
+    )
     return kind if isinstance(kind, str) else "checked"
 
 

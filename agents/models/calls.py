@@ -33,7 +33,7 @@ class AdaptiveLimit:
     no try at all begin before it says so. A try that is made again goes before one that is the first of its call.
 
     Args:
-        most: the limit at the beginning, and never more than that.
+        max_calls: the limit at the beginning, and never more than that.
         yield_slot: called in the thread of a try that was refused while most others are not: the call will wait, and
             another may have its place meanwhile.
 
@@ -41,10 +41,10 @@ class AdaptiveLimit:
         tries: that have ended.
     """
 
-    def __init__(self, most: int, yield_slot: Callable[[], None] | None = None) -> None:
-        self.most = most
+    def __init__(self, max_calls: int, yield_slot: Callable[[], None] | None = None) -> None:
+        self.max_calls = max_calls
         self.tries = 0
-        self._limit = float(most)
+        self._limit = float(max_calls)
         self._running: set[int] = set()  # the threads of the tries under way
         self._again = 0  # tries that wait, and are not the first of their call
         self._refused = 0.0  # share of the recent tries
@@ -91,7 +91,7 @@ class AdaptiveLimit:
                 if overloaded:
                     self._closed_until = max(self._closed_until, time.monotonic() + (retry_after or 0.0))
             elif status == 200:
-                self._limit = min(float(self.most), self._limit + RISE)
+                self._limit = min(float(self.max_calls), self._limit + RISE)
             self._changed.notify_all()
         if refused and not overloaded and self._yield_slot is not None:
             self._yield_slot()

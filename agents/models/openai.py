@@ -187,7 +187,7 @@ class OpenAIAgent:
             content, refusal = _text(message.get("content")), _text(message.get("refusal"))
             text = content or refusal
             thought = _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
-            calls = [_native_call(made["function"]) for made in message.get("tool_calls") or []]
+            calls = [_native_call(call["function"]) for call in message.get("tool_calls") or []]
         except (KeyError, IndexError, TypeError, AttributeError):
             what = f"{self.endpoint.address(PATH)} sent a reply that is no chat completion"
             raise EndpointError(what, code=NO_COMPLETION, lasting=True) from None
@@ -257,23 +257,23 @@ def _flaw(finish: Any, content: str, refusal: str, thought: str, is_readable: bo
     return "thought_only" if thought else "empty"
 
 
-def _has_arguments(made: Mapping[str, Any]) -> bool:
+def _has_arguments(call: Mapping[str, Any]) -> bool:
     """Whether the arguments of a call are an object, or none at all."""
-    given = made["function"].get("arguments") or {}
+    arguments = call["function"].get("arguments") or {}
     try:
-        return isinstance(parse_object(given, "arguments") if isinstance(given, str) else given, dict)
+        return isinstance(parse_object(arguments, "arguments") if isinstance(arguments, str) else arguments, dict)
     except Unreadable:
         return False
 
 
 def _native_call(function: Mapping[str, Any]) -> Call:
     """A call as the endpoint gives it; arguments that are no object are left for the environment to refuse."""
-    given = function.get("arguments") or {}
+    written = function.get("arguments") or {}
     try:
-        arguments = parse_object(given, "arguments") if isinstance(given, str) else given
+        arguments = parse_object(written, "arguments") if isinstance(written, str) else written
     except Unreadable:
         arguments = None
-    return Call(str(function["name"]), arguments if isinstance(arguments, dict) else {"arguments": given})
+    return Call(str(function["name"]), arguments if isinstance(arguments, dict) else {"arguments": written})
 
 
 def _with_calls(text: str, calls: Sequence[Call], style: str, names: Mapping[str, Sequence[str]]) -> str:
@@ -319,11 +319,11 @@ def _messages(
                 sent.append({"role": role, "content": text})
                 continue
             functions = [{"name": name, "arguments": json.dumps(dict(arguments))} for name, arguments in calls]
-            made = [
+            call = [
                 {"id": call_id, "type": "function", "function": function}
                 for call_id, function in zip(open_calls, functions, strict=True)
             ]
-            sent.append({"role": role, "content": before or None, "tool_calls": made})
+            sent.append({"role": role, "content": before or None, "tool_calls": call})
         elif role == "tool" and open_calls:
             # One text answers all calls of a turn, and each call wants an answer.
             first, *others = open_calls

@@ -115,8 +115,8 @@ def _invert(weights: torch.Tensor, reached: torch.Tensor, noise: torch.Tensor) -
         return block
     before = torch.where(block > 0, reached.gather(1, (block - 1).clamp_(min=0)), 0.0)
     rows = torch.arange(len(weights), device=weights.device)
-    own = weights.view(len(weights), weights.shape[1] // width, width)[rows, block[:, 0]]  # [n, width]
-    inside = own.cumsum(-1, dtype=torch.float64)
+    row_weights = weights.view(len(weights), weights.shape[1] // width, width)[rows, block[:, 0]]  # [n, width]
+    inside = row_weights.cumsum(-1, dtype=torch.float64)
     # the block's own sum, added up in another order, may be less than what is left of the target
     left = torch.minimum(target - before, _below(inside[:, -1:]))
     return block * width + torch.searchsorted(inside, left, right=True)

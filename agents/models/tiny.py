@@ -166,8 +166,8 @@ def tiny_policy(
         if size < 1:
             raise ValueError(f"{name}={size}: a size is at least 1")
     if heads % kv_heads or head_dim % 2:
-        given = f"heads={heads}, kv_heads={kv_heads}, head_dim={head_dim}"
-        raise ValueError(f"{given}: kv_heads must divide heads, and head_dim must be even")
+        text = f"heads={heads}, kv_heads={kv_heads}, head_dim={head_dim}"
+        raise ValueError(f"{text}: kv_heads must divide heads, and head_dim must be even")
     torch, transformers = _libraries()
     tokenizer = tiny_tokenizer(words)
     config = transformers.Qwen3Config(

@@ -103,8 +103,8 @@ class LocalEngine:
         """Each continuation as soon as it is there, with the index of its prompt."""
         engine, waiting = self.llm.llm_engine, {}
         try:
-            for index, (prompt, given) in enumerate(zip(prompts, options, strict=True)):
-                params = self._params(**given, output_kind=self._only_final)
+            for index, (prompt, sampling) in enumerate(zip(prompts, options, strict=True)):
+                params = self._params(**sampling, output_kind=self._only_final)
                 waiting[name := f"rlvr-{next(self._names)}"] = index
                 engine.add_request(name, {"prompt_token_ids": list(prompt)}, params)
             while waiting:

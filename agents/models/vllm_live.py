@@ -67,7 +67,7 @@ class LiveEngine(LocalEngine):
         self, prompts: Sequence[Sequence[int]], options: Sequence[Mapping[str, Any]]
     ) -> list[Continuation | str]:
         """A continuation of each prompt, with the version of each token, see `Engine`; from any thread."""
-        requests = [_Request(list(prompt), dict(given)) for prompt, given in zip(prompts, options, strict=True)]
+        requests = [_Request(list(prompt), dict(sampling)) for prompt, sampling in zip(prompts, options, strict=True)]
         self._commands.put(lambda: self._add(requests))
         return [self._wait(request.future) for request in requests]
 
@@ -122,12 +122,12 @@ class LiveEngine(LocalEngine):
 
     def _next(self) -> list[Callable[[], None] | None]:
         """What was asked for; waits only when nothing is being sampled."""
-        found = [] if self._running else [self._commands.get()]
+        commands = [] if self._running else [self._commands.get()]
         while True:
             try:
-                found.append(self._commands.get_nowait())
+                commands.append(self._commands.get_nowait())
             except Empty:
-                return found
+                return commands
 
     def _fail(self, error: BaseException) -> None:
         for request in self._running.values():

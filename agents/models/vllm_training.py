@@ -134,7 +134,7 @@ class TrainingServer(ServerEngine):
         body = {"model": self.endpoint.model, "token_ids": list(prompt), "sampling_params": options}
         answer = call(self.endpoint, PATH, body)
         try:
-            found = [
+            logprobs = [
                 float(entry[str(token)]["logprob"])
                 for token, entry in zip(prompt[1:], answer["prompt_logprobs"][1:], strict=True)
             ]
@@ -142,12 +142,12 @@ class TrainingServer(ServerEngine):
             raise EndpointError(
                 f"{self.endpoint.address(PATH)} sent no log-probabilities of the prompt's tokens", 200
             ) from error
-        return found
+        return logprobs
 
     def _one(self, asked: tuple[Sequence[int], Mapping[str, Any]]) -> Continuation | str:
         """A reply, in as many parts as it is interrupted."""
         prompt, options = list(asked[0]), dict(asked[1])
-        most, seed = options["max_tokens"], options.get("seed", 0)
+        max_tokens, seed = options["max_tokens"], options.get("seed", 0)
         ids: list[int] = []
         logprobs: list[float] = []
         versions: list[int] = []
@@ -155,12 +155,12 @@ class TrainingServer(ServerEngine):
             if not self._open.wait(self.endpoint.deadline):
                 return f"the weights of {self.endpoint.address()} did not come within {self.endpoint.deadline:g} s"
             if ids:
-                options |= {"max_tokens": most - len(ids), "seed": mix_seed(seed, len(ids))}
+                options |= {"max_tokens": max_tokens - len(ids), "seed": mix_seed(seed, len(ids))}
             part = self._part([*prompt, *ids], options)
             if isinstance(part, str):
                 return part
             ids, logprobs, versions = ids + part[0], logprobs + part[1], versions + part[2]
-            if not part[3] or len(ids) >= most:
+            if not part[3] or len(ids) >= max_tokens:
                 return (ids, logprobs, versions) if ids else f"{self.endpoint.address(PATH)} sampled nothing"
         return f"{self.endpoint.address(PATH)} was interrupted {MOST_PARTS} times in one reply: who else pauses it?"
 

@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Final, NamedTuple
 
 from pydantic import Field as Bounds
 
-from rlvr.envs.agentic import names, sites
+from rlvr.envs.agentic import made_up_names, sites
 from rlvr.envs.agentic.sites import FormField, Link, Page, RefusedError, Site, SiteServer
 from rlvr.envs.core.seeding import nameless
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
@@ -91,10 +91,10 @@ def click(visit: Visit, element: Number) -> tuple[Visit, str]:
     Args:
         element: the number of the link.
     """
-    found = _element(visit, element)
-    if not isinstance(found, Link):
+    target = _element(visit, element)
+    if not isinstance(target, Link):
         raise ToolError(f"{element} is a field, not a link: type into it or select an option")
-    return _shown(_went(visit, found.url))
+    return _shown(_went(visit, target.url))
 
 
 def type_text(visit: Visit, element: Number, text: str) -> tuple[Visit, str]:
@@ -104,12 +104,12 @@ def type_text(visit: Visit, element: Number, text: str) -> tuple[Visit, str]:
         element: the number of the field.
         text: what it is to hold.
     """
-    found = _element(visit, element)
-    if not isinstance(found, FormField) or found.options:
+    field = _element(visit, element)
+    if not isinstance(field, FormField) or field.options:
         raise ToolError(f"{element} is no field for text")
     if len(text) > MAX_TYPED:
         raise ToolError(f"a field takes {MAX_TYPED} characters")
-    return _filled(visit, found.label, " ".join(text.split()))
+    return _filled(visit, field.label, " ".join(text.split()))
 
 
 def select(visit: Visit, element: Number, option: str) -> tuple[Visit, str]:
@@ -119,12 +119,12 @@ def select(visit: Visit, element: Number, option: str) -> tuple[Visit, str]:
         element: the number of the field.
         option: one of its options.
     """
-    found = _element(visit, element)
-    if not isinstance(found, FormField) or not found.options:
+    field = _element(visit, element)
+    if not isinstance(field, FormField) or not field.options:
         raise ToolError(f"{element} is no field with options")
-    if option.strip() not in found.options:
-        raise ToolError(f"{option[:40]!r} is no option of {found.label}; there are {', '.join(found.options)}")
-    return _filled(visit, found.label, option.strip())
+    if option.strip() not in field.options:
+        raise ToolError(f"{option[:40]!r} is no option of {field.label}; there are {', '.join(field.options)}")
+    return _filled(visit, field.label, option.strip())
 
 
 def submit(visit: Visit) -> tuple[Visit, str]:
@@ -178,10 +178,10 @@ def elements(site: Site, page: Page) -> list[Link | FormField]:
 
 
 def _element(visit: Visit, number: int) -> Link | FormField:
-    found = elements(site_of(visit), page_of(visit))
-    if number > len(found):
-        raise ToolError(f"this page has no element {number}; they go up to {len(found)}")
-    return found[number - 1]
+    numbered = elements(site_of(visit), page_of(visit))
+    if number > len(numbered):
+        raise ToolError(f"this page has no element {number}; they go up to {len(numbered)}")
+    return numbered[number - 1]
 
 
 def view(visit: Visit) -> str:
@@ -286,11 +286,11 @@ class Browser(ToolTask[Visit]):
     def sample_action(self, state: Session[Visit], rng: random.Random) -> str:
         """A click on any link, an entry in any field, or the form sent."""
         number = rng.randint(1, len(elements(site_of(state.world), page_of(state.world))))
-        found = _element(state.world, number)
-        if isinstance(found, Link):
+        target = _element(state.world, number)
+        if isinstance(target, Link):
             call = Call("click", {"element": number})
-        elif found.options:
-            call = Call("select", {"element": number, "option": rng.choice(found.options)})
+        elif target.options:
+            call = Call("select", {"element": number, "option": rng.choice(target.options)})
         else:
             call = Call("type", {"element": number, "text": str(rng.randint(1, 9))})
         call = rng.choice([call, call, call, Call("submit", {}), Call("back", {})])
@@ -299,10 +299,10 @@ class Browser(ToolTask[Visit]):
 
 def _trail(visit: Visit) -> list[SiteServer]:
     """The server as it is after none, one, … all of the steps."""
-    found = [visit.start]
+    servers = [visit.start]
     for step in visit.steps:
-        found.append(sites.post(site_of(visit), found[-1], step.url, dict(step.values))[0])
-    return found
+        servers.append(sites.post(site_of(visit), servers[-1], step.url, dict(step.values))[0])
+    return servers
 
 
 def _to_look_at(visit: Visit, goal: str) -> Iterator[str]:
@@ -349,13 +349,13 @@ def _asked(
     rng: random.Random, site: Site, level: BrowserLevel
 ) -> tuple[SiteServer, str, tuple[BrowserStep, ...]] | None:
     """The server before, what the visitor says, and the forms that do it; None where there is nothing to ask for."""
-    visitor, address = names.person(rng), f"{rng.randint(1, 99)} {names.surname(rng)} Street"
-    known = rng.sample(range(len(site.entries)), level.before)
-    start = _before(rng, site, known, visitor, address)
+    visitor, address = made_up_names.person(rng), f"{rng.randint(1, 99)} {made_up_names.surname(rng)} Street"
+    visited = rng.sample(range(len(site.entries)), level.before)
+    start = _before(rng, site, visited, visitor, address)
     cancel = bool(start.records) and level.jobs > 1 and rng.random() < 0.6
     requests: list[str] = []
     steps: list[BrowserStep] = []
-    used = set(known)
+    used = set(visited)
     for _ in range(level.jobs - cancel):
         number, phrase = _described(rng, site, rng.choice(level.ways), used)
         if number is None:
@@ -378,16 +378,16 @@ def _asked(
     return start, " ".join(requests), tuple(steps)
 
 
-def _before(rng: random.Random, site: Site, known: Sequence[int], visitor: str, address: str) -> SiteServer:
+def _before(rng: random.Random, site: Site, visited: Sequence[int], visitor: str, address: str) -> SiteServer:
     """A server on which the visitor has been before, for some of its entries."""
     server = SiteServer()
     settings = BrowserLevel(0, 0, (), 1, 0, 0)
-    for number in known:
+    for number in visited:
         values, _ = _form(rng, site, number, visitor, settings)
         server, _, _ = sites.post(site, server, f"/entry/{number}", dict(values))
         if site.kind == "shop":
-            given = {"name": visitor, "address": address, "delivery": rng.choice(sites.DELIVERIES)}
-            server, _, _ = sites.post(site, server, "/basket", given)
+            values_of_order = {"name": visitor, "address": address, "delivery": rng.choice(sites.DELIVERIES)}
+            server, _, _ = sites.post(site, server, "/basket", values_of_order)
     return server
 
 
@@ -397,17 +397,17 @@ def _described(rng: random.Random, site: Site, way: str, used: set[int]) -> tupl
     for _ in range(50):
         number = rng.randrange(len(site.entries))
         entry = site.entries[number]
-        one, trait = words.groups[entry.group].removesuffix("s"), rng.choice(entry.traits)
+        group, trait = words.groups[entry.group].removesuffix("s"), rng.choice(entry.traits)
         alike = [each for each in site.entries if each.group == entry.group and trait in each.traits]
         if number in used:
             continue
         if way == "name":
             return number, f"“{entry.name}”"
         if way == "traits" and sum(each.town == entry.town for each in alike) == 1:
-            return number, f"the {one} {words.town} {entry.town} {trait}"
+            return number, f"the {group} {words.town} {entry.town} {trait}"
         lowest = min(each.price for each in alike)
         if way == "cheapest" and len(alike) > 1 and [each for each in alike if each.price == lowest] == [entry]:
-            return number, f"the cheapest {one} {trait}"
+            return number, f"the cheapest {group} {trait}"
     return None, ""
 
 

@@ -91,12 +91,12 @@ def file_names(rng: random.Random, count: int) -> list[str]:
 
 def file_tree(rng: random.Random, count: int, suffixes: tuple[str, ...]) -> dict[str, bytes]:
     """Files in nested folders, of different contents and lengths."""
-    found = {}
+    files = {}
     for index, name in enumerate(file_names(rng, count)):
         folder = "/".join(rng.sample(("red", "green", "blue"), rng.randint(0, 2)))
         rows = rng.choices(WORDS, k=rng.randint(3, 60))
-        found["/".join(filter(None, ("data", folder, name + suffixes[index % len(suffixes)])))] = lines(rows)
-    return found
+        files["/".join(filter(None, ("data", folder, name + suffixes[index % len(suffixes)])))] = lines(rows)
+    return files
 
 
 def packed(files: Mapping[str, bytes]) -> bytes:
@@ -115,13 +115,13 @@ def packed(files: Mapping[str, bytes]) -> bytes:
 
 def judged(chore: Chore, workspace: TerminalWorkspace) -> Verdict:
     """The verdict on what a terminal left."""
-    found = workspace.files
-    files = {path: content for path, (kind, content, _) in found.items() if kind == "file"}
+    entries = workspace.files
+    files = {path: content for path, (kind, content, _) in entries.items() if kind == "file"}
     expected: dict[str, bytes | None] = {**chore.files, **chore.wanted}
     for path in (*chore.data, *([chore.script[0]] if chore.script else [])):
         expected.pop(path, None)
     for path, content in expected.items():
-        if content is None and path in found:
+        if content is None and path in entries:
             return wrong(reason=f"{path} should not be there")
         if content is not None and files.get(path) != content:
             return wrong(reason=f"{path} is not as it should be")
@@ -129,10 +129,10 @@ def judged(chore: Chore, workspace: TerminalWorkspace) -> Verdict:
         if not _holds(files.get(path), value):
             return wrong(reason=f"{path} does not hold the JSON that it should")
     for path, mode in chore.modes.items():
-        if found[path][2] != mode:
-            return wrong(reason=f"{path} has the permissions {found[path][2]:o}, not {mode:o}")
+        if entries[path][2] != mode:
+            return wrong(reason=f"{path} has the permissions {entries[path][2]:o}, not {mode:o}")
     for path, target in chore.links.items():
-        if path not in found or found[path][:2] != ("link", target):
+        if path not in entries or entries[path][:2] != ("link", target):
             return wrong(reason=f"{path} is no link to {target}")
     for daemon in chore.daemons:
         if workspace.daemons.get(daemon.name) != chore.exits.get(daemon.name):
@@ -149,10 +149,10 @@ def judged(chore: Chore, workspace: TerminalWorkspace) -> Verdict:
 def _holds(content: bytes | str | None, value: Any) -> bool:
     """Whether a file is JSON of this value: 1 is not true, and the order of keys is no matter."""
     try:
-        found = load_json(content if isinstance(content, bytes) else b"")
+        parsed = load_json(content if isinstance(content, bytes) else b"")
     except ValueError:
         return False
-    return json.dumps(found, sort_keys=True) == json.dumps(value, sort_keys=True)
+    return json.dumps(parsed, sort_keys=True) == json.dumps(value, sort_keys=True)
 
 
 def _unpacked(data: bytes | None) -> dict[str, bytes] | None:
@@ -178,14 +178,14 @@ def _tried(chore: Chore, files: Mapping[str, bytes]) -> Verdict:
     """Whether the mended script prints what it must for an input that was not in the workspace."""
     if chore.script is None:
         return correct()
-    path, given, content, printed = chore.script
+    path, input_path, content, printed = chore.script
     code = files.get(path, b"").decode("utf-8", "replace")
     try:
-        result = shared().run_python(code, files={given: content}, limits=TRIED)
+        result = shared().run_python(code, files={input_path: content}, limits=TRIED)
     except SandboxError as error:
         return sandbox_fault(error)
     if not result.ok or result.stdout.split() != [printed]:
-        return wrong(reason=f"{path} does not print what it should for another {given}")
+        return wrong(reason=f"{path} does not print what it should for another {input_path}")
     return correct(reason="the script is mended")
 
 

@@ -72,9 +72,9 @@ def find_mentions(rng: random.Random) -> Chore:
         f"In which files below data is there the word {word}? Write their paths, as data/..., to mentions.txt, sorted "
         "by their bytes (as LC_ALL=C sorts)."
     )
-    found = sorted(path for path, content in files.items() if word in content.decode().split())
+    mentions = sorted(path for path, content in files.items() if word in content.decode().split())
     command = f"grep -rlw {word} data | LC_ALL=C sort > mentions.txt"
-    return Chore(text, files, (command, "cat mentions.txt"), {"mentions.txt": lines(found)})
+    return Chore(text, files, (command, "cat mentions.txt"), {"mentions.txt": lines(mentions)})
 
 
 def delete_empty_files(rng: random.Random) -> Chore:

@@ -54,10 +54,12 @@ def start_of(commits: Sequence[Commit]) -> dict[str, bytes]:
 
 def subjects_of(rng: random.Random, count: int) -> list[str]:
     """So many different subject lines."""
-    found: dict[str, None] = {}
-    while len(found) < count:
-        found[f"{rng.choice(VERBS)} the {rng.choice(WORDS)} {rng.choice(('list', 'rules', 'notes', 'table'))}"] = None
-    return list(found)
+    subjects: dict[str, None] = {}
+    while len(subjects) < count:
+        subjects[f"{rng.choice(VERBS)} the {rng.choice(WORDS)} {rng.choice(('list', 'rules', 'notes', 'table'))}"] = (
+            None
+        )
+    return list(subjects)
 
 
 def restore_file(rng: random.Random) -> Chore:

@@ -9,8 +9,8 @@ from collections import Counter
 from rlvr.envs.agentic.chores import PEOPLE, WORDS, Chore, file_names, lines
 
 
-def _phrases(rng: random.Random, least: int, most: int) -> list[str]:
-    return [" ".join(rng.choices(WORDS, k=rng.randint(2, 5))) for _ in range(rng.randint(least, most))]
+def _phrases(rng: random.Random, min_count: int, max_count: int) -> list[str]:
+    return [" ".join(rng.choices(WORDS, k=rng.randint(2, 5))) for _ in range(rng.randint(min_count, max_count))]
 
 
 def first_lines(rng: random.Random) -> Chore:

@@ -235,11 +235,11 @@ def _tests(rng: random.Random, family: Family, solution: str) -> list[TestCase]:
         TestCase(case, value)
         for case, value in zip(cases, mutations.results(solution, family.name, cases), strict=True)
     ]
-    seen: Counter[str] = Counter()
+    occurrences: Counter[str] = Counter()
     order = []
     for test in tests:
-        order.append(seen[repr(test.expected)])
-        seen[repr(test.expected)] += 1
+        order.append(occurrences[repr(test.expected)])
+        occurrences[repr(test.expected)] += 1
     return [test for _, test in sorted(zip(order, tests, strict=True), key=lambda pair: pair[0])][:KEPT]
 
 
@@ -250,15 +250,15 @@ def _broken(
     order = list(range(mutations.count_changes(solution)))
     rng.shuffle(order)
     for fair in (3 * len(tests) // 4, len(tests)):  # of some programs every change fails most tests
-        found: list[int] = []
+        changes: list[int] = []
         failing: list[TestCase] = []
         for index in order:
             alone = _fails(family, solution, [index], tests, fair)
-            together = alone and (_fails(family, solution, [*found, index], tests, fair) if found else alone)
+            together = alone and (_fails(family, solution, [*changes, index], tests, fair) if changes else alone)
             if together:
-                found, failing = [*found, index], together
-            if len(found) == bugs:
-                return mutations.mutated(solution, tuple(found)), failing
+                changes, failing = [*changes, index], together
+            if len(changes) == bugs:
+                return mutations.mutated(solution, tuple(changes)), failing
     raise LookupError(f"no {bugs} changes of {family.name} are bugs")
 
 

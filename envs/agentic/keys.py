@@ -50,13 +50,13 @@ def read_keys(text: str) -> list[Key]:
     """
     keys: list[Key] = []
     at = named = 0
-    for found in _KEY.finditer(text):
-        keys += _plain(text[at : found.start()], after_enter=bool(keys) and keys[-1].sent == "\r")
-        times = min(int(found["times"] or 1), MOST_TIMES)
+    for match in _KEY.finditer(text):
+        keys += _plain(text[at : match.start()], after_enter=bool(keys) and keys[-1].sent == "\r")
+        times = min(int(match["times"] or 1), MOST_TIMES)
         named += times
-        key = _key(found)
+        key = _key(match)
         keys += [Key(key.sent * times, key.pause)] if not key.pause else [key] * times
-        at = found.end()
+        at = match.end()
     keys += _plain(text[at:], after_enter=bool(keys) and keys[-1].sent == "\r")
     if max(named, len(keys)) > MOST_KEYS:
         raise ValueError(f"no more than {MOST_KEYS} keys can be pressed at once")
@@ -65,7 +65,7 @@ def read_keys(text: str) -> list[Key]:
 
 def write_keys(text: str) -> str:
     """An action that types a text as it stands."""
-    return _KEY.sub(lambda found: "<Lt>" + found[0][1:], text)
+    return _KEY.sub(lambda match: "<Lt>" + match[0][1:], text)
 
 
 def _plain(text: str, after_enter: bool) -> list[Key]:
@@ -79,15 +79,15 @@ def _plain(text: str, after_enter: bool) -> list[Key]:
     return keys + ([Key(lines[-1])] if lines[-1] else [])
 
 
-def _key(found: re.Match[str]) -> Key:
-    if found["wait"]:
+def _key(match: re.Match[str]) -> Key:
+    if match["wait"]:
         return Key("", -NEWS_SECONDS)
-    if found["control"]:
-        character = found["control"].upper()
+    if match["control"]:
+        character = match["control"].upper()
         return Key("\0" if character == "SPACE" else chr(ord(character) & 0x1F), _pause(character == "["))
-    if found["alt"]:
-        return Key("\x1b" + found["alt"])
-    sent = _SENT[found["name"].lower()]
+    if match["alt"]:
+        return Key("\x1b" + match["alt"])
+    sent = _SENT[match["name"].lower()]
     return Key(sent, _pause(sent == "\x1b"))
 
 

@@ -35,8 +35,8 @@ class MCPRow(NamedTuple):
     @property
     def task(self) -> dict[str, Any]:
         """The task's row, read from its JSON text."""
-        found: dict[str, Any] = json.loads(self.row)
-        return found
+        task: dict[str, Any] = json.loads(self.row)
+        return task
 
 
 @dataclass(frozen=True)
@@ -108,14 +108,14 @@ class MCPWorld(WithTools):
 
     def _check_calls(self, task: Mapping[str, Any]) -> None:
         """The calls that a row makes must be possible."""
-        known = self._server.everything
+        tools = self._server.everything
         for step in (*task.get("setup", ()), *task.get("solution", ())):
             if isinstance(step, str):
                 continue
-            if step["name"] not in known:
-                raise DataError(f"a task calls {step['name']!r}; the server has {', '.join(known)}")
+            if step["name"] not in tools:
+                raise DataError(f"a task calls {step['name']!r}; the server has {', '.join(tools)}")
             try:
-                known[step["name"]].check(step.get("arguments", {}))
+                tools[step["name"]].check(step.get("arguments", {}))
             except ToolError as error:
                 raise DataError(f"a task makes a call that is wrong: {error}") from None
         if task.get("setup") and not self._server.remembers:
@@ -169,8 +169,8 @@ class MCPWorld(WithTools):
 
         try:
             session = lease.session(0)
-            made = state.made[len(task.get("setup", ())) :]
-            calls = [Call(each.name, self._arguments(each)) for each in made]
+            own_calls = state.made[len(task.get("setup", ())) :]
+            calls = [Call(each.name, self._arguments(each)) for each in own_calls]
             return as_verdict(self.checker(McpOutcome(task, reply, calls, call)), "a checker")
         finally:
             lease.close()

@@ -133,11 +133,11 @@ def results(
 
     scope: dict[str, Any] = {"_tick": tick}
     exec(compile(tree, name, "exec"), scope)
-    found = []
+    values = []
     for arguments in cases:
         left = fuel
-        found.append(_result(scope[name], arguments))
-    return found
+        values.append(_result(scope[name], arguments))
+    return values
 
 
 def _result(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:

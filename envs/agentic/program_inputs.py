@@ -11,8 +11,8 @@ NAMES = ("Ada", "Ben", "Cleo", "Dan", "Eve")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-def _ints(rng: random.Random, least: int, most: int, low: int = -20, high: int = 20) -> list[int]:
-    return [rng.randint(low, high) for _ in range(rng.randint(least, most))]
+def _ints(rng: random.Random, min_length: int, max_length: int, low: int = -20, high: int = 20) -> list[int]:
+    return [rng.randint(low, high) for _ in range(rng.randint(min_length, max_length))]
 
 
 def _steps(rng: random.Random) -> list[int]:
@@ -24,8 +24,8 @@ def _steps(rng: random.Random) -> list[int]:
     return numbers
 
 
-def _word(rng: random.Random, least: int, most: int, letters: str = LETTERS) -> str:
-    return "".join(rng.choices(letters, k=rng.randint(least, most)))
+def _word(rng: random.Random, min_length: int, max_length: int, letters: str = LETTERS) -> str:
+    return "".join(rng.choices(letters, k=rng.randint(min_length, max_length)))
 
 
 def _runs(rng: random.Random) -> str:

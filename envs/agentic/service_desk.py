@@ -157,9 +157,9 @@ class ServiceDesk(ToolTask[Desk]):
 
     def _answered(self, who: ModelCustomer, state: Session[Desk], message: str) -> Transition:
         world = state.world
-        known = [answer for _, answer in world.customer.answers]
+        facts = [answer for _, answer in world.customer.answers]
         try:
-            answer = who.answer(world.customer.opening, known, world.talk, message)
+            answer = who.answer(world.customer.opening, facts, world.talk, message)
         except ToolFault as fault:
             return Transition(state, fault.verdict, terminated=True)
         world = world._replace(talk=(*world.talk, (message, answer)))
@@ -212,10 +212,12 @@ def _customer(rng: random.Random, database: bytes, level: ServiceDeskLevel) -> C
     requests: list[CustomerRequest] = []
     for index, kind in enumerate(rng.sample(level.kinds, level.requests)):
         used = [request.order for request in requests]
-        made = MAKERS[kind](RequestDraft(rng, database, number, tier, tuple(used), index == refuse, level.says_order))
-        if made is None:
+        drafted = MAKERS[kind](
+            RequestDraft(rng, database, number, tier, tuple(used), index == refuse, level.says_order)
+        )
+        if drafted is None:
             return None
-        requests.append(made)
+        requests.append(drafted)
     by_mail = rng.random() < 0.5
     stranger = level.requests == 3 and rng.random() < 0.15
     if stranger:
@@ -225,10 +227,10 @@ def _customer(rng: random.Random, database: bytes, level: ServiceDeskLevel) -> C
         (("postcode",), f"My postcode is {postcode}."),
         (("name",), f"My name is {name}."),
     ]
-    found = {"email": email} if by_mail else {"name": name, "postcode": postcode}
+    credentials = {"email": email} if by_mail else {"name": name, "postcode": postcode}
     plan = [
         _message("Hello! What are your e-mail address, your name and your postcode?"),
-        _call("find_customer", **found),
+        _call("find_customer", **credentials),
     ]
     outcome, looked_at = (0, 1), [shop.NOBODY]
     if not stranger:

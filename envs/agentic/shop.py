@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from rlvr.envs.agentic import names
+from rlvr.envs.agentic import made_up_names
 from rlvr.envs.tools import ToolError
 
 TODAY = 200
@@ -114,14 +114,14 @@ def stocked(rng: random.Random, customers: int) -> bytes:
     connection = sqlite3.connect(":memory:")
     connection.executescript(SCHEMA)
     taken: set[str] = set()
-    people = names.distinct(names.person, rng, customers, taken)
+    people = made_up_names.distinct(made_up_names.person, rng, customers, taken)
     if customers > 6:
         people[1] = people[0]  # two of one name: the postcode tells them apart
     for number, name in enumerate(people, 1):
         email = f"{name.lower().replace(' ', '.')}{number}@{rng.choice(('mail', 'post', 'letters'))}.example"
         person = (number, name, email, str(rng.randint(10_000, 99_999)), rng.choice(list(TIERS)), 5 * rng.randint(0, 8))
         connection.execute("INSERT INTO customers VALUES (?, ?, ?, ?, ?, ?)", person)
-    makers = names.distinct(names.surname, rng, 4 * len(KINDS), taken)
+    makers = made_up_names.distinct(made_up_names.surname, rng, 4 * len(KINDS), taken)
     for number, (kind, maker) in enumerate(zip(KINDS * 4, makers, strict=True), 1):
         name = f"{maker} {kind}"
         stock = rng.choice((0, 3, 8, 20))
@@ -148,7 +148,7 @@ def stocked(rng: random.Random, customers: int) -> bytes:
 
 
 def address(rng: random.Random) -> str:
-    return f"{rng.randint(1, 99)} {names.surname(rng)} Street, {names.town(rng)}"
+    return f"{rng.randint(1, 99)} {made_up_names.surname(rng)} Street, {made_up_names.town(rng)}"
 
 
 # what the desk can do; each is a tool
@@ -169,10 +169,10 @@ def find_customer(desk: Desk, email: str = "", name: str = "", postcode: str = "
         values = (name.strip().lower(), postcode.strip())  # type: ignore[assignment]
     else:
         raise ToolError("give the e-mail address, or both name and postcode")
-    found = read(desk.database, sql, *values)
-    if not found:
+    rows = read(desk.database, sql, *values)
+    if not rows:
         return _saw(desk, NOBODY), "no customer matches"
-    number, full, address_, code, tier, credit = found[0]
+    number, full, address_, code, tier, credit = rows[0]
     text = f"customer {number}: {full}, {address_}, postcode {code}, tier {tier}, credit {credit}"
     return _saw(desk, f"customer {number}"), text
 
@@ -183,8 +183,8 @@ def list_orders(desk: Desk, customer: Number) -> str:
     Args:
         customer: the number of the customer.
     """
-    found = read(desk.database, "SELECT id, status, ordered FROM orders WHERE customer = ? ORDER BY id", customer)
-    lines = [f"order {number}: {status}, ordered on day {day}" for number, status, day in found]
+    rows = read(desk.database, "SELECT id, status, ordered FROM orders WHERE customer = ? ORDER BY id", customer)
+    lines = [f"order {number}: {status}, ordered on day {day}" for number, status, day in rows]
     return "\n".join(lines) or "no orders"
 
 
@@ -213,12 +213,12 @@ def search_products(desk: Desk, text: str) -> str:
     """
     if not text.strip():
         raise ToolError("say what to look for")
-    found = [
+    matches = [
         f"product {number}: {name} ({kind}), price {price}, {stock} in stock"
         for number, name, kind, price, stock in read(desk.database, "SELECT * FROM products ORDER BY id")
         if text.strip().lower() in name.lower()
     ]
-    return "\n".join(found[:10]) or "nothing was found"
+    return "\n".join(matches[:10]) or "nothing was found"
 
 
 def cancel_order(
@@ -285,9 +285,9 @@ def exchange_item(desk: Desk, order: Number, product: Number, new_product: Numbe
     if not read(desk.database, "SELECT 1 FROM products WHERE id = ?", new_product):
         raise ToolError(f"there is no product {new_product}")
     state = f"exchanged for {new_product}"
-    one = ("UPDATE items SET state = ? WHERE order_id = ? AND product = ?", (state, order, product))
-    two = ("UPDATE products SET stock = stock - 1 WHERE id = ?", (new_product,))
-    return _changed(desk, one, two), f"product {product} of order {order} is {state}"
+    item_change = ("UPDATE items SET state = ? WHERE order_id = ? AND product = ?", (state, order, product))
+    stock_change = ("UPDATE products SET stock = stock - 1 WHERE id = ?", (new_product,))
+    return _changed(desk, item_change, stock_change), f"product {product} of order {order} is {state}"
 
 
 def give_credit(desk: Desk, customer: Number, amount: Annotated[int, Field(ge=1, le=1_000)]) -> tuple[Desk, str]:
@@ -336,17 +336,17 @@ def _changed(desk: Desk, *statements: tuple[str, tuple[object, ...]]) -> Desk:
 
 
 def _order(desk: Desk, order: int) -> tuple[Any, ...]:
-    if not (found := read(desk.database, "SELECT * FROM orders WHERE id = ?", order)):
+    if not (rows := read(desk.database, "SELECT * FROM orders WHERE id = ?", order)):
         raise ToolError(f"there is no order {order}")
-    return found[0]
+    return rows[0]
 
 
 def _item(desk: Desk, order: int, product: int) -> tuple[int, int]:
     """The price that was paid for an item, and who paid it."""
     customer = _order(desk, order)[1]
-    found = read(desk.database, "SELECT price, state FROM items WHERE order_id = ? AND product = ?", order, product)
-    if not found:
+    rows = read(desk.database, "SELECT price, state FROM items WHERE order_id = ? AND product = ?", order, product)
+    if not rows:
         raise ToolError(f"order {order} has no product {product}")
-    if found[0][1] != "bought":
-        raise ToolError(f"product {product} of order {order} was {found[0][1]} before")
-    return int(found[0][0]), int(customer)
+    if rows[0][1] != "bought":
+        raise ToolError(f"product {product} of order {order} was {rows[0][1]} before")
+    return int(rows[0][0]), int(customer)

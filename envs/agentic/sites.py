@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from rlvr.envs.agentic import names
+from rlvr.envs.agentic import made_up_names
 
 PER_PAGE: Final = 6
 DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -124,13 +124,13 @@ def make(seed: int, entries: int, reviews: int) -> Site:
     rng = random.Random(seed)
     kind = rng.choice(list(KINDS))
     words, taken = KINDS[kind], set[str]()
-    towns = names.distinct(names.town, rng, 4, taken)
-    draw: Callable[[random.Random], str] = names.person
+    towns = made_up_names.distinct(made_up_names.town, rng, 4, taken)
+    draw: Callable[[random.Random], str] = made_up_names.person
     if kind == "tables":
         draw = _house
-    drawn = names.distinct(names.surname if kind == "shop" else draw, rng, entries, taken)
+    drawn = made_up_names.distinct(made_up_names.surname if kind == "shop" else draw, rng, entries, taken)
     groups = min(len(words.groups), max(1, entries // 6))
-    made = []
+    offers = []
     for number, name in enumerate(drawn):
         group = number % groups
         if kind == "shop":
@@ -140,19 +140,19 @@ def make(seed: int, entries: int, reviews: int) -> Site:
         full = tuple(sorted(rng.sample(slots, 12), key=slots.index)) if kind == "tables" else ()
         colours = tuple(sorted(rng.sample(COLOURS, 3))) if kind == "shop" else ()
         texts = tuple(_review(rng, drawn) for _ in range(reviews))
-        made.append(Entry(name, group, rng.choice(towns), rng.randint(8, 120), traits, colours, full, texts))
+        offers.append(Entry(name, group, rng.choice(towns), rng.randint(8, 120), traits, colours, full, texts))
     title = {"shop": "{} Store", "tables": "{} Table Guide", "people": "{} Trades Directory"}[kind]
-    rng.shuffle(made)
-    return Site(kind, title.format(names.surname(rng)), tuple(made))
+    rng.shuffle(offers)
+    return Site(kind, title.format(made_up_names.surname(rng)), tuple(offers))
 
 
 def _house(rng: random.Random) -> str:
-    return f"{names.byname(rng).split()[1]} {rng.choice(_ENDS)}, {names.surname(rng)} Lane"
+    return f"{made_up_names.byname(rng).split()[1]} {rng.choice(_ENDS)}, {made_up_names.surname(rng)} Lane"
 
 
 def _review(rng: random.Random, others: list[str]) -> str:
     text = rng.choice(_ORDERS).format(other=rng.choice(others)) if rng.random() < 0.4 else rng.choice(_REVIEWS)
-    return f"{names.person(rng)} wrote: {text}"
+    return f"{made_up_names.person(rng)} wrote: {text}"
 
 
 # what a visitor sees
@@ -180,9 +180,9 @@ def page(site: Site, server: SiteServer, url: str) -> Page:
 
 def _list(site: Site, group: int, start: int) -> Page:
     words = KINDS[site.kind]
-    found = [number for number, entry in enumerate(site.entries) if entry.group == group]
-    shown = found[start * PER_PAGE : (start + 1) * PER_PAGE]
-    pages = -(-len(found) // PER_PAGE)
+    numbers = [number for number, entry in enumerate(site.entries) if entry.group == group]
+    shown = numbers[start * PER_PAGE : (start + 1) * PER_PAGE]
+    pages = -(-len(numbers) // PER_PAGE)
     parts: list[str | Link] = [f"Page {start + 1} of {pages}"]
     parts += [Link(site.entries[number].name, f"/entry/{number}") for number in shown]
     if start:
@@ -240,7 +240,7 @@ def _as_text(record: tuple[str, ...]) -> str:
 # what a form does
 
 
-def post(site: Site, server: SiteServer, url: str, given: Mapping[str, str]) -> tuple[SiteServer, str, str]:
+def post(site: Site, server: SiteServer, url: str, typed: Mapping[str, str]) -> tuple[SiteServer, str, str]:
     """The server after the form of a page was sent, what the site says to it, and the address that it leads to.
 
     Raises:
@@ -248,12 +248,12 @@ def post(site: Site, server: SiteServer, url: str, given: Mapping[str, str]) -> 
     """
     shown = page(site, server, url)
     for field in shown.fields:
-        value = given.get(field.label, "")
+        value = typed.get(field.label, "")
         if not value:
             raise RefusedError(f"Please give: {field.label}.")
         if field.label in ("quantity", "guests") and not (value.isascii() and value.isdigit() and 0 < len(value) < 3):
             raise RefusedError(f"{field.label} must be a number from 1 to 99.")
-    values = tuple(given[field.label] for field in shown.fields)
+    values = tuple(typed[field.label] for field in shown.fields)
     section, *rest = url.strip("/").split("/")
     number = int(rest[0]) if rest else -1
     if section == "entry":
@@ -279,8 +279,8 @@ def _submitted(
     if site.kind == "people":
         return _recorded(server, ("message", entry.name, *values)), f"Your message went to {entry.name}.", url
     day, time, guests, name = values
-    own = [record for record in server.records if record[:4] == ("booking", entry.name, day, time)]
-    if own or f"{day} {time}" in entry.taken:
+    bookings = [record for record in server.records if record[:4] == ("booking", entry.name, day, time)]
+    if bookings or f"{day} {time}" in entry.taken:
         raise RefusedError(f"{day} {time} is taken.")
     record = ("booking", entry.name, day, time, str(int(guests)), name)
     return _recorded(server, record), f"Your table is booked: {day} {time}.", url

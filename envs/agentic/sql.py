@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Any, ClassVar, NamedTuple
 
-from rlvr.envs.agentic import names
+from rlvr.envs.agentic import made_up_names
 from rlvr.envs.core.task import DRAWS
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
 from rlvr.envs.rewards.extraction import extract, visible_text
@@ -187,11 +187,11 @@ class SQL(ToolTask[SqlState]):
         for index in range(1, HIDDEN + 1):
             database = hidden(world.seed, world.domain, index)
             try:
-                found = query(database, sql)
+                table = query(database, sql)
             except ToolError as error:
                 reason = str(error)[:300]
                 return unparsable(reason, sql[:200]) if _NO_SQL.search(reason) else wrong(sql[:200], reason)
-            if not _same(found, query(database, world.gold, trusted=True), world.ordered):
+            if not _same(table, query(database, world.gold, trusted=True), world.ordered):
                 return wrong(sql[:200], f"other rows than asked for on hidden database {index} of {HIDDEN}")
         return correct(sql[:200])
 
@@ -223,8 +223,8 @@ def handed_in(reply: str) -> str | None:
 
 def _columns(part: QueryPart, before: str) -> list[str]:
     links = [f"{before}_id"] if before else []
-    own = ["name"] if part.one not in ("loan", "harvest", "flight", "showing", "visit", "order") else ["year"]
-    return ["id", *links, *own, part.kind, part.number]
+    label = ["name"] if part.one not in ("loan", "harvest", "flight", "showing", "visit", "order") else ["year"]
+    return ["id", *links, *label, part.kind, part.number]
 
 
 @lru_cache(maxsize=256)
@@ -239,7 +239,7 @@ def _bytes(seed: int, domain: int, index: int) -> bytes:
         connection.execute(f"CREATE TABLE {part.table} ({', '.join(columns)})")
         rows: list[tuple[Any, ...]] = []
         size = (rng.randint(6, 10), rng.randint(18, 30), rng.randint(60, 110))[depth]
-        titles = names.distinct(_title, rng, size, taken)
+        titles = made_up_names.distinct(_title, rng, size, taken)
         for number in range(1, size + 1):
             row: list[Any] = [number]
             if before:
@@ -254,7 +254,7 @@ def _bytes(seed: int, domain: int, index: int) -> bytes:
 
 
 def _title(rng: random.Random) -> str:
-    return f"{names.surname(rng)} {names.town(rng)}"
+    return f"{made_up_names.surname(rng)} {made_up_names.town(rng)}"
 
 
 def _open(seed: int, domain: int, index: int) -> sqlite3.Connection:
@@ -271,11 +271,11 @@ def hidden(seed: int, domain: int, index: int) -> sqlite3.Connection:
     return _open(seed, domain, index)
 
 
-def _same(one: Table, two: Table, ordered: bool) -> bool:
+def _same(first: Table, second: Table, ordered: bool) -> bool:
     """Equal rows; numbers to nine digits, since a sum depends on its order."""
-    if len(one.columns) != len(two.columns) or len(one.rows) != len(two.rows):
+    if len(first.columns) != len(second.columns) or len(first.rows) != len(second.rows):
         return False
-    left, right = ([tuple(map(_plain, row)) for row in table.rows] for table in (one, two))
+    left, right = ([tuple(map(_plain, row)) for row in table.rows] for table in (first, second))
     return left == right if ordered else sorted(left, key=repr) == sorted(right, key=repr)
 
 
@@ -285,8 +285,8 @@ def _plain(value: Any) -> Any:
 
 def _tells(task: SqlState) -> bool:
     """Whether the right rows are there, and differ from one database to the next: no fixed rows are right on all."""
-    one, two = (query(_open(task.seed, task.domain, index), task.gold, trusted=True).rows for index in (0, 1))
-    return bool(one) and bool(two) and sorted(one, key=repr) != sorted(two, key=repr)
+    first, second = (query(_open(task.seed, task.domain, index), task.gold, trusted=True).rows for index in (0, 1))
+    return bool(first) and bool(second) and sorted(first, key=repr) != sorted(second, key=repr)
 
 
 # questions: each maker writes one in words and in SQL

@@ -212,8 +212,8 @@ class Terminal(Task[TerminalState]):
 
     def observe(self, state: TerminalState) -> str:
         """The screen and the cursor, with what was wrong with the last action; at first the chore and a prompt."""
-        seen = state.screen or f"{_chore(state).text}\n\n{PROMPT.rstrip()}\n[row 1, column {len(PROMPT) + 1}]"
-        return f"{seen}\n[{state.problem}]" if state.problem else seen
+        screen = state.screen or f"{_chore(state).text}\n\n{PROMPT.rstrip()}\n[row 1, column {len(PROMPT) + 1}]"
+        return f"{screen}\n[{state.problem}]" if state.problem else screen
 
     def solve(self, state: TerminalState) -> str:
         """The next of the chore's own key presses, then ``<Done>``; it does not read the screen."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
-from rlvr.envs.agentic import names
+from rlvr.envs.agentic import made_up_names
 from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.rewards import grade
 from rlvr.envs.rewards.grading import WORKED_OUT
@@ -68,10 +68,15 @@ FACTS = {
     ),
     "year": ("event", "number", "took place in the year {x}", "In which year did {x} take place?"),
 }
-WORDS = {"profession": names.PROFESSIONS, "river": names.RIVERS, "product": names.PRODUCTS}
+WORDS = {"profession": made_up_names.PROFESSIONS, "river": made_up_names.RIVERS, "product": made_up_names.PRODUCTS}
 BORN, NOW = (1930, 1999), 2024  # all people may still be alive, as their documents say
 ADULT, ELDER = 20, 15  # years of age, and by how many a teacher is older than a pupil
-KINDS = {"person": names.person, "town": names.town, "firm": names.firm, "event": names.event}
+KINDS = {
+    "person": made_up_names.person,
+    "town": made_up_names.town,
+    "firm": made_up_names.firm,
+    "event": made_up_names.event,
+}
 
 
 class SearchWorld(NamedTuple):
@@ -104,10 +109,10 @@ def search(world: SearchWorld, query: str, limit: int = 5) -> str:
     """
     if not 1 <= limit <= 10:
         raise ToolError("limit must be from 1 to 10")
-    found = index(world.seed, world.level).search(query, limit)
-    if not found:
+    documents = index(world.seed, world.level).search(query, limit)
+    if not documents:
         return "nothing was found"
-    return "\n".join(f"{n}. {title}: {text.partition('.')[0][:100]}" for n, (title, text) in enumerate(found, 1))
+    return "\n".join(f"{n}. {title}: {text.partition('.')[0][:100]}" for n, (title, text) in enumerate(documents, 1))
 
 
 def read(world: SearchWorld, title: str) -> str:
@@ -214,16 +219,18 @@ def make(seed: int, level: int) -> SearchFacts:
     taken: set[str] = set()
     of_kind: dict[str, list[str]] = {}
     for kind, draw in KINDS.items():
-        of_kind[kind] = names.distinct(draw, rng, settings.people if kind == "person" else settings.others, taken)
+        of_kind[kind] = made_up_names.distinct(
+            draw, rng, settings.people if kind == "person" else settings.others, taken
+        )
     if settings.namesakes:
         people = of_kind["person"]
         for index in range(1, len(people), 3):  # every third shares a neighbour's family name
-            twin = f"{rng.choice(names.FIRST)} {people[index - 1].split()[1]}"
+            twin = f"{rng.choice(made_up_names.FIRST)} {people[index - 1].split()[1]}"
             if twin not in taken:
                 taken.add(twin)
                 people[index] = twin
     kinds = {name: kind for kind, members in of_kind.items() for name in members}
-    called = names.distinct(names.byname, rng, len(kinds) // 3, taken) if settings.bynames else []
+    called = made_up_names.distinct(made_up_names.byname, rng, len(kinds) // 3, taken) if settings.bynames else []
     bynames = dict(zip(rng.sample(list(kinds), len(called)), called, strict=True))
     links: dict[str, dict[str, str]] = {name: {} for name in kinds}
     facts: dict[str, dict[str, str]] = {name: {} for name in kinds}
@@ -241,10 +248,10 @@ def make(seed: int, level: int) -> SearchFacts:
         for fact, (source, _, _, _) in FACTS.items():
             if source == kind:
                 facts[name][fact] = str(years[fact][name]) if fact in years else rng.choice(WORDS[fact])
-    made = SearchFacts(kinds, bynames, links, facts, [])
-    made.documents.extend(Document(name, _written(rng, made, of_kind, name)) for name in kinds)
-    rng.shuffle(made.documents)
-    return made
+    world = SearchFacts(kinds, bynames, links, facts, [])
+    world.documents.extend(Document(name, _written(rng, world, of_kind, name)) for name in kinds)
+    rng.shuffle(world.documents)
+    return world
 
 
 def _years(
@@ -265,33 +272,33 @@ def _years(
     return {"born": born, "settled": settled, "started": started, "year": held}
 
 
-def _mention(rng: random.Random, made: SearchFacts, name: str) -> str:
+def _mention(rng: random.Random, world: SearchFacts, name: str) -> str:
     """The name, or half of the time the byname if there is one."""
-    return made.bynames[name] if name in made.bynames and rng.random() < 0.5 else name
+    return world.bynames[name] if name in world.bynames and rng.random() < 0.5 else name
 
 
-def _called(made: SearchFacts, source: str, relation: str) -> str:
+def _called(world: SearchFacts, source: str, relation: str) -> str:
     """What the document of ``source`` calls the one that a relation leads to: what a reader can search for."""
-    target, ways = made.links[source][relation], RELATIONS[relation][2]
-    text = next(document.text for document in made.documents if document.title == source)
-    byname = made.bynames.get(target, target)
+    target, ways = world.links[source][relation], RELATIONS[relation][2]
+    text = next(document.text for document in world.documents if document.title == source)
+    byname = world.bynames.get(target, target)
     return byname if any(way.format(x=byname) in text for way in ways) else target
 
 
-def _written(rng: random.Random, made: SearchFacts, of_kind: dict[str, list[str]], name: str) -> str:
+def _written(rng: random.Random, world: SearchFacts, of_kind: dict[str, list[str]], name: str) -> str:
     """A document: what it is first, then all that is true of it, in any order."""
-    kind = made.kinds[name]
+    kind = world.kinds[name]
     sentences = []
-    for relation, target in made.links[name].items():
+    for relation, target in world.links[name].items():
         _, target_kind, ways, _ = RELATIONS[relation]
-        sentences.append(rng.choice(ways).format(x=_mention(rng, made, target)))
+        sentences.append(rng.choice(ways).format(x=_mention(rng, world, target)))
         if relation in BEFORE and rng.random() < 0.5:
             earlier = rng.choice(of_kind[target_kind])
             if earlier not in (target, name):
-                sentences.append(BEFORE[relation].format(x=_mention(rng, made, earlier)))
-    sentences += [FACTS[fact][2].format(x=value) for fact, value in made.facts[name].items()]
+                sentences.append(BEFORE[relation].format(x=_mention(rng, world, earlier)))
+    sentences += [FACTS[fact][2].format(x=value) for fact, value in world.facts[name].items()]
     rng.shuffle(sentences)
-    byname = made.bynames.get(name)
+    byname = world.bynames.get(name)
     verb = "was an" if kind == "event" else "is a"
     also = f", also called {byname}," if byname else ""
     subjects = ["This person" if kind == "person" else "It", byname[0].upper() + byname[1:] if byname else name]
@@ -303,23 +310,23 @@ def _written(rng: random.Random, made: SearchFacts, of_kind: dict[str, list[str]
 
 def _asked(seed: int, level: int, hops: int, facts: Sequence[str]) -> SearchWorld:
     """The question of a world: a walk from one document to the next that meets none twice, and a fact at its end."""
-    made, rng = make(seed, level), random.Random(seed + 1)
+    world, rng = make(seed, level), random.Random(seed + 1)
     while True:
-        here = rng.choice(list(made.kinds))
-        mention = _mention(rng, made, here)
+        here = rng.choice(list(world.kinds))
+        mention = _mention(rng, world, here)
         met, path, phrase = {here}, [(mention, here)], mention
         for _ in range(hops - 1):
-            relation = rng.choice(list(made.links[here]))
-            source, here = here, made.links[here][relation]
+            relation = rng.choice(list(world.links[here]))
+            source, here = here, world.links[here][relation]
             if here in met:
                 break
             met.add(here)
-            path.append((_called(made, source, relation), here))
+            path.append((_called(world, source, relation), here))
             phrase = RELATIONS[relation][3].format(x=phrase)
         else:
-            known = [fact for fact in made.facts[here] if fact in facts]
-            if not known:
+            candidates = [fact for fact in world.facts[here] if fact in facts]
+            if not candidates:
                 continue
-            fact = rng.choice(known)
+            fact = rng.choice(candidates)
             _, grader, _, question = FACTS[fact]
-            return SearchWorld(seed, level, question.format(x=phrase), made.facts[here][fact], grader, tuple(path))
+            return SearchWorld(seed, level, question.format(x=phrase), world.facts[here][fact], grader, tuple(path))

@@ -7,7 +7,15 @@ environments in them, is in ``adapters/suites/`` and ``adapters/trainers/``.
 from importlib.util import find_spec
 from pathlib import Path
 
-from rlvr.envs.bridges.names import GEM, PETTINGZOO, REASONING_GYM, SKYRL_GYM, TEXTARENA, TEXTARENA_DUELS, VERIFIERS
+from rlvr.envs.bridges.suite_games import (
+    GEM,
+    PETTINGZOO,
+    REASONING_GYM,
+    SKYRL_GYM,
+    TEXTARENA,
+    TEXTARENA_DUELS,
+    VERIFIERS,
+)
 from rlvr.envs.core.registry import ENTRY_POINT, register, register_template
 
 # Servers are spoken to over the network: nothing of theirs need be installed.

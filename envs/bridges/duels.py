@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any, Final
 
-from rlvr.envs.bridges.names import BridgedGame
+from rlvr.envs.bridges.suite_games import BridgedGame
 
 
 def _texts(*parts: Sequence[str], between: str = " ") -> tuple[str, ...]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlvr.envs.bridges.kept import named
 from rlvr.envs.bridges.matches import SECONDS, WorkerGame, WorkerMatch, read_move
-from rlvr.envs.bridges.names import GEM
 from rlvr.envs.bridges.pools import call
+from rlvr.envs.bridges.suite_games import GEM
+from rlvr.envs.bridges.worker_episodes import named
 from rlvr.envs.core.verdict import Verdict, correct, wrong
 
 
@@ -45,7 +45,7 @@ class GemGame(WorkerGame):
             NotImplementedError: the game has none.
         """
         game = [self.game, state.level, state.seed, list(state.actions)]
-        found = call(self.worker, "solve", [*game, named(state.live, None, state.record)], SECONDS)
-        if found is None:
+        move = call(self.worker, "solve", [*game, named(state.live, None, state.record)], SECONDS)
+        if move is None:
             raise NotImplementedError(f"no expert is known for {self.game} at level {state.level}")
-        return f"\\boxed{{{found}}}"
+        return f"\\boxed{{{move}}}"

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import gymnasium as gym
 
-from rlvr.envs.bridges.played import BridgedStep, BridgedTask, NoAction, choice, function_of, package_of
+from rlvr.envs.bridges.bridged_task import BridgedStep, BridgedTask, NoAction, choice, function_of, package_of
 from rlvr.envs.core.code_rule import code_allowed, make_env, settings_are_data
 
 COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")

@@ -148,8 +148,8 @@ class Harbor(Task[HarborState]):
     def apply(self, state: HarborState, action: str) -> Transition:
         """Runs the script; ``<Done>`` runs the verifier. A fault of ours is ``env_error`` or ``verifier_error``."""
         script = command_text(action).strip()
-        if found := _FENCE.match(script):
-            script = found[1]
+        if fence := _FENCE.match(script):
+            script = fence[1]
         folder = self.folders[state.number]
         if script.lower() == "<done>":
             return Transition(state, self._verified(folder, state.files), terminated=True)
@@ -239,10 +239,10 @@ def _judged(folder: HarborFolder, files: bytes) -> Verdict:
             return Verdict(0.0, "verifier_error", reason=MEMORY if collected.out_of_memory else FULL)
         image = image._replace(files=collected.files)
     if folder.separate:
-        own = verifier_image(folder)
+        verifier = verifier_image(folder)
         handed = handed_over(image.files, folder.artifacts)
         names = (*image.folders, *(path.split("/")[1] for path in folder.artifacts))
-        image = own._replace(files=replaced(own.files, handed), folders=tuple({*own.folders, *names}))
+        image = verifier._replace(files=replaced(verifier.files, handed), folders=tuple({*verifier.folders, *names}))
     else:
         image = with_tests(folder, image)._replace(env={**image.env, **dict(folder.variables[1])})
     command = (

@@ -71,7 +71,7 @@ def without(files: bytes, folder: str) -> bytes:
         return _written(_chosen(tar, lambda entry: not f"{entry.name}/".startswith(f"{folder}/")))
 
 
-def replaced(own: bytes, handed: bytes) -> bytes:
+def replaced(original: bytes, handed: bytes) -> bytes:
     """Two tars as one, where ``handed`` replaces what it meets: a file by a folder, a folder by a file or a link."""
     with opened(handed) as tar:
         folders = {entry.name: entry.isdir() for entry in tar}
@@ -81,7 +81,7 @@ def replaced(own: bytes, handed: bytes) -> bytes:
             return False
         return entry.name not in folders or (folders[entry.name] and entry.isdir())
 
-    with opened(own) as tar:
+    with opened(original) as tar:
         left = _written(_chosen(tar, stays))
     return merged(left, handed)
 
@@ -96,13 +96,13 @@ def handed_over(files: bytes, artifacts: tuple[str, ...]) -> bytes:
         ValueError: as ``opened``, or the tar is not one that an image's first process writes.
     """
     with opened(files) as tar:
-        known = checked(tar)
+        members = checked(tar)
 
         def keep(entry: tarfile.TarInfo) -> bool:
             if not (entry.isreg() or entry.isdir() or entry.issym() or entry.islnk()):
                 return False
             holders = [path for path in artifacts if f"/{entry.name}/".startswith(f"{path}/")]
-            return any(not entry.issym() or _stays_inside(entry, path[1:], known) for path in holders)
+            return any(not entry.issym() or _stays_inside(entry, path[1:], members) for path in holders)
 
         return _written(_handed(*each) for each in _chosen(tar, keep))
 
@@ -113,16 +113,16 @@ def checked(tar: tarfile.TarFile) -> dict[str, tarfile.TarInfo]:
     Raises:
         ValueError: a name comes twice, leads out or is below what is no folder, or a file is sparse.
     """
-    known: dict[str, tarfile.TarInfo] = {}
+    members: dict[str, tarfile.TarInfo] = {}
     for entry in tar:
         name = entry.name
-        if name in known or name.startswith(("/", "..")) or posixpath.normpath(name) != name or entry.issparse():
+        if name in members or name.startswith(("/", "..")) or posixpath.normpath(name) != name or entry.issparse():
             raise ValueError(f"an image's files hold {name[:200]!r}, which no first process writes")
-        known[name] = entry
-    for name in known:
-        if any(above in known and not known[above].isdir() for above in _above(name)):
+        members[name] = entry
+    for name in members:
+        if any(above in members and not members[above].isdir() for above in _above(name)):
             raise ValueError(f"an image's files hold {name[:200]!r} below what is no folder")
-    return known
+    return members
 
 
 def _above(name: str) -> Iterator[str]:
@@ -131,7 +131,7 @@ def _above(name: str) -> Iterator[str]:
         yield name
 
 
-def _stays_inside(link: tarfile.TarInfo, artifact: str, known: Mapping[str, tarfile.TarInfo]) -> bool:
+def _stays_inside(link: tarfile.TarInfo, artifact: str, members: Mapping[str, tarfile.TarInfo]) -> bool:
     """Whether a link leads to something in its artifact, step by step as the kernel goes."""
     at = posixpath.dirname(link.name)
     steps, links = link.linkname.split("/"), 1
@@ -139,20 +139,20 @@ def _stays_inside(link: tarfile.TarInfo, artifact: str, known: Mapping[str, tarf
         at = ""
     while True:
         inside = f"{at}/".startswith(f"{artifact}/")
-        found = known.get(at)
-        if not inside and (not (at == "" or f"{artifact}/".startswith(f"{at}/")) or (found and not found.isdir())):
+        member = members.get(at)
+        if not inside and (not (at == "" or f"{artifact}/".startswith(f"{at}/")) or (member and not member.isdir())):
             return False
-        if inside and (found is None or (found.issym() and links >= _MOST_LINKS)):
+        if inside and (member is None or (member.issym() and links >= _MOST_LINKS)):
             return False
-        if found is not None and found.issym():
-            links, steps = links + 1, [*found.linkname.split("/"), *steps]
-            at = "" if found.linkname.startswith("/") else posixpath.dirname(at)
+        if member is not None and member.issym():
+            links, steps = links + 1, [*member.linkname.split("/"), *steps]
+            at = "" if member.linkname.startswith("/") else posixpath.dirname(at)
             continue
         while steps and steps[0] in ("", "."):
             steps = steps[1:]
         if not steps:
             return inside
-        if found is not None and not found.isdir():
+        if member is not None and not member.isdir():
             return False
         step, *steps = steps
         at = posixpath.dirname(at) if step == ".." else posixpath.join(at, step)

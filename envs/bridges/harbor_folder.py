@@ -99,8 +99,10 @@ def read_folder(path: Path) -> HarborFolder:
         config.setdefault("schema_version", config.pop("version"))
     verifier, environment = _section(config, "verifier", path), _section(config, "environment", path)
     agent, solution = _section(config, "agent", path), _section(config, "solution", path)
-    own = verifier.get("environment", {})
-    if reason := _refused(path, config) or _refused_sections(environment, agent, verifier, own, solution):
+    verifier_environment = verifier.get("environment", {})
+    if reason := _refused(path, config) or _refused_sections(
+        environment, agent, verifier, verifier_environment, solution
+    ):
         raise ValueError(f"{path.name} cannot be run here: it {reason}; {_ELSEWHERE}")
     mode = verifier.get("environment_mode") or ("separate" if "environment" in verifier else "shared")
     folder = HarborFolder(
@@ -115,7 +117,7 @@ def read_folder(path: Path) -> HarborFolder:
         workdir=environment.get("workdir"),
         variables=(
             tuple(environment.get("env", {}).items()),
-            tuple({**own.get("env", {}), **verifier.get("env", {})}.items()),
+            tuple({**verifier_environment.get("env", {}), **verifier.get("env", {})}.items()),
         ),
         solution_variables=tuple(solution.get("env", {}).items()),
         solution_seconds=float(agent.get("timeout_sec") or 600.0),
@@ -213,8 +215,8 @@ def _refused(path: Path, config: Mapping[str, Any]) -> str:
     return ""
 
 
-def _refused_sections(environment: Any, agent: Any, verifier: Any, own: Any, solution: Any) -> str:
-    for name, section in (("environment", environment), ("verifier.environment", own)):
+def _refused_sections(environment: Any, agent: Any, verifier: Any, verifier_environment: Any, solution: Any) -> str:
+    for name, section in (("environment", environment), ("verifier.environment", verifier_environment)):
         for key in ("docker_image", "mcp_servers", "healthcheck", "gpus", "gpu_types", "tpu", "skills_dir"):
             if section.get(key):
                 return f"asks for [{name}] {key}"
@@ -223,20 +225,20 @@ def _refused_sections(environment: Any, agent: Any, verifier: Any, own: Any, sol
     for name, section in (("agent", agent), ("verifier", verifier)):
         if section.get("user") not in (None, "root", 0):
             return f"asks for [{name}] user = {section['user']!r}"
-    for section in (environment, own, verifier, solution):
+    for section in (environment, verifier_environment, verifier, solution):
         for key, value in section.get("env", {}).items():
             if not isinstance(value, str) or "${" in value:
                 return f"takes {key} from the variables of the machine"
-    if own.get("workdir"):
+    if verifier_environment.get("workdir"):
         return "asks for [verifier.environment] workdir"
     if any(each.get("service", "main") != "main" or each.get("user") for each in verifier.get("collect", [])):
         return "collects from another service or as another user"
     return ""
 
 
-def _artifacts(given: Any, workdir: str | None, path: Path) -> Iterator[str]:
+def _artifacts(artifacts: Any, workdir: str | None, path: Path) -> Iterator[str]:
     yield "/logs/artifacts"
-    for each in given:
+    for each in artifacts:
         source = each if isinstance(each, str) else each.get("source", "")
         extra = set(each) - {"source", "destination"} if isinstance(each, dict) else set()
         if extra or not source or ".." in PurePosixPath(source).parts:
@@ -260,14 +262,14 @@ def _digest(path: Path, instruction: str) -> str:
 
 def _tree(source: Path, target: str) -> dict[str, tuple[bytes, int]]:
     """Every file below a folder, by its path in the image."""
-    found = {f"{target}/": (b"", 0o755)}
+    tree = {f"{target}/": (b"", 0o755)}
     for entry in sorted(source.rglob("*")):
         name = f"{target}/{entry.relative_to(source)}"
         if entry.is_dir():
-            found[f"{name}/"] = (b"", 0o755)
+            tree[f"{name}/"] = (b"", 0o755)
         else:
-            found[name] = (entry.read_bytes(), entry.stat().st_mode & 0o777)
-    return found
+            tree[name] = (entry.read_bytes(), entry.stat().st_mode & 0o777)
+    return tree
 
 
 # --- Dockerfiles -----------------------------------------------------------------------------------------
@@ -374,7 +376,7 @@ def _ran(image: Image, copied: Mapping[str, tuple[bytes, int]], command: str, wh
 
 
 def _expanded(text: str, env: Mapping[str, str]) -> str:
-    return _WORD.sub(lambda found: env.get(found[1] or found[2], ""), text)
+    return _WORD.sub(lambda match: env.get(match[1] or match[2], ""), text)
 
 
 def _variables(text: str, env: Mapping[str, str]) -> dict[str, str]:
@@ -392,16 +394,16 @@ def _copied(text: str, context: Path, cwd: str, where: str) -> dict[str, tuple[b
     matches = [
         sorted(context.glob(source.lstrip("/"))) if source not in (".", "./") else [context] for source in sources
     ]
-    found: dict[str, tuple[bytes, int]] = {}
+    copied: dict[str, tuple[bytes, int]] = {}
     for source, paths in zip(sources, matches, strict=True):
         if not paths or any(not path.resolve().is_relative_to(context.resolve()) for path in paths):
             raise ValueError(f"{where}: there is no {source} in its folder")
         for path in paths:
             if path.is_dir():
-                found.update(_tree(path, at))
+                copied.update(_tree(path, at))
                 continue
             into = target.endswith(("/", ".")) or len(sources) > 1 or len(paths) > 1
-            found[f"{at}/{path.name}" if into else at] = (path.read_bytes(), path.stat().st_mode & 0o777)
+            copied[f"{at}/{path.name}" if into else at] = (path.read_bytes(), path.stat().st_mode & 0o777)
     if mode is not None:
-        found = {path: (content, mode) for path, (content, _) in found.items()}
-    return found
+        copied = {path: (content, mode) for path, (content, _) in copied.items()}
+    return copied

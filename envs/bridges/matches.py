@@ -12,9 +12,9 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, NamedTuple
 
-from rlvr.envs.bridges.kept import named
-from rlvr.envs.bridges.names import BridgedGame
 from rlvr.envs.bridges.pools import call, verdict_on_fault
+from rlvr.envs.bridges.suite_games import BridgedGame
+from rlvr.envs.bridges.worker_episodes import named
 from rlvr.envs.core.seeding import digest
 from rlvr.envs.core.tables import DataError
 from rlvr.envs.core.task import Task, Transition
@@ -82,13 +82,13 @@ class WorkerGame(Task[WorkerMatch]):
         for _ in range(DRAWS):
             seed = digest(self.game, level, rng.getrandbits(64)) & 0x7FFFFFFF
             try:
-                made = call(self.worker, "begin", [self.game, level, seed, (live := Handle()).number], SECONDS)
+                begun = call(self.worker, "begin", [self.game, level, seed, (live := Handle()).number], SECONDS)
             except WorkerError as error:
                 if "LookupError" in str(error):  # nltk's, whose message is a page
                     raise DataError(f"{self.game} needs a list of words: python -m nltk.downloader words") from None
                 raise
-            if made["winnable"]:
-                return WorkerMatch(level, seed, (), made["text"], made["content"], made["record"], live)
+            if begun["winnable"]:
+                return WorkerMatch(level, seed, (), begun["text"], begun["content"], begun["record"], live)
         raise WorkerError(f"none of {DRAWS} games of {self.game} can be won")
 
     def detached(self, state: WorkerMatch) -> WorkerMatch:
@@ -135,6 +135,6 @@ class WorkerGame(Task[WorkerMatch]):
 
 def read_move(action: str) -> str:
     """The last box of an action, else the end of its text after the thinking."""
-    found = extract(action, ("boxed", "tag"))
-    text = found.answer if found.answer is not None else visible_text(action)
+    answer = extract(action, ("boxed", "tag"))
+    text = answer.answer if answer.answer is not None else visible_text(action)
     return text.encode("utf-8", "replace").decode().replace("\x00", "").strip()[-LONGEST:].strip()

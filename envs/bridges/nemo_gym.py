@@ -184,11 +184,11 @@ def _object(reply: ServerReply, path: str) -> Row:
     return reply.body
 
 
-def _conversation(given: Any) -> tuple[str, list[dict[str, str]], str]:
+def _conversation(messages: Any) -> tuple[str, list[dict[str, str]], str]:
     """The system prompt of a row's input, turns of worked examples, and what the policy reads first."""
-    if isinstance(given, str):
-        return "", [], given
-    items = [item for item in given or () if isinstance(item, dict)]
+    if isinstance(messages, str):
+        return "", [], messages
+    items = [item for item in messages or () if isinstance(item, dict)]
     return split_opening([(str(item.get("role", item.get("type", ""))), _words(item)) for item in items])
 
 

@@ -245,26 +245,28 @@ class OpenEnv(BridgedEnv):
 
     def _server_step(self, answer: Mapping[str, Any]) -> ServerStep:
         data = answer["data"]
-        seen = data.get("observation")
-        if not isinstance(seen, dict):
+        observation = data.get("observation")
+        if not isinstance(observation, dict):
             raise ServerError(f"{self.url} sent no observation")
         done = data.get("done") is True
         truncated = done and any(
-            isinstance(d, dict) and d.get("truncated") is True for d in (seen, data.get("metadata"))
+            isinstance(d, dict) and d.get("truncated") is True for d in (observation, data.get("metadata"))
         )
-        return ServerStep(self._text(seen), data.get("reward"), done and not truncated, truncated)
+        return ServerStep(self._text(observation), data.get("reward"), done and not truncated, truncated)
 
-    def _text(self, seen: Mapping[str, Any]) -> str:
+    def _text(self, observation: Mapping[str, Any]) -> str:
         if callable(self.to_text):
-            return str(self.to_text(seen))
+            return str(self.to_text(observation))
         if self.to_text is not None:
-            if self.to_text not in seen:
-                raise ServerError(f"the observation has no {self.to_text!r}; it has {', '.join(seen)}")
-            value = seen[self.to_text]
+            if self.to_text not in observation:
+                raise ServerError(f"the observation has no {self.to_text!r}; it has {', '.join(observation)}")
+            value = observation[self.to_text]
             return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        if "tool_name" in seen and ("result" in seen or "error" in seen):
-            return _result(seen)
-        shown = {name: v for name, v in seen.items() if name not in ("metadata", "reward", "done") and v is not None}
+        if "tool_name" in observation and ("result" in observation or "error" in observation):
+            return _result(observation)
+        shown = {
+            name: v for name, v in observation.items() if name not in ("metadata", "reward", "done") and v is not None
+        }
         (only, *more) = shown.values() or [""]
         return only if isinstance(only, str) and not more else json.dumps(shown, ensure_ascii=False)
 
@@ -297,8 +299,8 @@ class OpenEnv(BridgedEnv):
     def _listed(self, until: float) -> list[dict[str, Any]]:
         """The server's tools, as chat templates take them."""
         answer = self._ask({"type": "step", "data": {"type": "list_tools"}}, until)
-        seen = answer["data"].get("observation")
-        tools = seen.get("tools") if isinstance(seen, dict) else None
+        observation = answer["data"].get("observation")
+        tools = observation.get("tools") if isinstance(observation, dict) else None
         if not isinstance(tools, list) or not all(isinstance(tool, dict) and "name" in tool for tool in tools):
             raise ServerError(f"{self.url} does not list its tools: {_error(answer)}; give to_action")
         return [
@@ -328,11 +330,11 @@ def read_object(text: str) -> Action:
     Raises:
         ValueError: there is none; the message is for the policy.
     """
-    found, problem = find_json(text)
-    if found is None:
+    parsed, problem = find_json(text)
+    if parsed is None:
         raise ValueError(f"An action is one JSON object: {problem}.")
     try:
-        value = load(found)
+        value = load(parsed)
     except NotJSON as error:
         raise ValueError(f"An action is one JSON object: {error}.") from None
     if not isinstance(value, dict):
@@ -340,9 +342,9 @@ def read_object(text: str) -> Action:
     return value
 
 
-def _result(seen: Mapping[str, Any]) -> str:
+def _result(observation: Mapping[str, Any]) -> str:
     """What a tool said, as a text."""
-    error, result = seen.get("error"), seen.get("result")
+    error, result = observation.get("error"), observation.get("result")
     if error is not None:
         return f"Error: {error.get('message', error) if isinstance(error, dict) else error}"
     parts = result.get("content") if isinstance(result, dict) else None

@@ -113,10 +113,10 @@ class OpenReward(BridgedEnv):
         if self._sid is None:
             raise ConnectionError(f"the session at {self.url} is closed")
         until = time.monotonic() + self.timeout
-        found = read_calls(action, "hermes", self._names)
-        if found.problem:
-            raise Refused(found.problem)
-        calls = [(call.name, dict(call.arguments)) for call in found.calls] or [self._as_text(action)]
+        parsed = read_calls(action, "hermes", self._names)
+        if parsed.problem:
+            raise Refused(parsed.problem)
+        calls = [(call.name, dict(call.arguments)) for call in parsed.calls] or [self._as_text(action)]
         texts: list[str] = []
         rewards: list[Any] = []
         output: Json = {}
@@ -136,7 +136,7 @@ class OpenReward(BridgedEnv):
         finished = output.get("finished") is True
         truncated = finished and isinstance(metadata, dict) and metadata.get("truncated") is True
         earned = sum(rewards) if rewards else None
-        role = {"role": "tool"} if found.calls and not finished else {}
+        role = {"role": "tool"} if parsed.calls and not finished else {}
         return ServerStep("\n\n".join(texts), earned, finished and not truncated, truncated, role)
 
     def _leave(self) -> None:
@@ -283,11 +283,11 @@ class OpenReward(BridgedEnv):
         return reply.status, reply.body
 
     def _object(self, path: str, body: Json, until: float) -> Json:
-        status, found = self._ask(path, body, until)
-        if status != 200 or not isinstance(found, dict):
+        status, answer = self._ask(path, body, until)
+        if status != 200 or not isinstance(answer, dict):
             kind = ValueError if status in (400, 422) else ServerError
-            raise kind(f"{self.url}{path}: {_detail(status, found)}")
-        return found
+            raise kind(f"{self.url}{path}: {_detail(status, answer)}")
+        return answer
 
     def _events(self, path: str, body: Json, until: float) -> list[tuple[str, str]]:
         status, data, _ = exchange_text(self.url + path, body, self._bearing() | {"Accept": "text/event-stream"}, until)
@@ -296,13 +296,13 @@ class OpenReward(BridgedEnv):
             with suppress(ValueError, RecursionError):
                 text = _detail(status, json.loads(text))
             raise ServerError(f"{self.url}{path}: {text[:500]}")
-        found = []
+        events = []
         for block in text.split("\n\n"):
             lines = [line.partition(":")[::2] for line in block.split("\n") if line and not line.startswith(":")]
             event = "".join(value.strip() for name, value in lines if name == "event")
             if event:
-                found.append((event, "\n".join(v.removeprefix(" ") for name, v in lines if name == "data")))
-        return found
+                events.append((event, "\n".join(v.removeprefix(" ") for name, v in lines if name == "data")))
+        return events
 
     def _bearing(self) -> dict[str, str]:
         return self.headers | ({"X-Session-ID": self._sid} if self._sid else {})

@@ -15,7 +15,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from rlvr.envs.bridges.played import BridgedStep, BridgedTask, NoAction, OverTooSoon, choice, function_of, package_of
+from rlvr.envs.bridges.bridged_task import (
+    BridgedStep,
+    BridgedTask,
+    NoAction,
+    OverTooSoon,
+    choice,
+    function_of,
+    package_of,
+)
 from rlvr.envs.core.code_rule import require_plain
 
 MAX_TURNS: Final = 100
@@ -181,9 +189,9 @@ class PettingZooSeat(BridgedTask[PettingZooState]):
 
 def _mask(observation: Any, info: Mapping[str, Any]) -> Sequence[int] | None:
     """Which discrete actions are allowed, where the game says so."""
-    found = observation.get("action_mask") if isinstance(observation, Mapping) else None
-    found = info.get("action_mask") if found is None else found
-    return None if found is None else list(found)
+    mask = observation.get("action_mask") if isinstance(observation, Mapping) else None
+    mask = info.get("action_mask") if mask is None else mask
+    return None if mask is None else list(mask)
 
 
 # how the registered games look
@@ -191,8 +199,8 @@ def _mask(observation: Any, info: Mapping[str, Any]) -> Sequence[int] | None:
 
 def tic_tac_toe(observation: Mapping[str, Any], info: Mapping[str, Any]) -> str:
     """The board of ``tictactoe_v3``, whose cells are counted down the columns."""
-    own, other = (observation["observation"][:, :, plane] for plane in (0, 1))
-    marks = [["X" if own[c, r] else "O" if other[c, r] else "." for c in range(3)] for r in range(3)]
+    mine, theirs = (observation["observation"][:, :, plane] for plane in (0, 1))
+    marks = [["X" if mine[c, r] else "O" if theirs[c, r] else "." for c in range(3)] for r in range(3)]
     lines = "\n".join(f"{r + 1} {' '.join(row)}" for r, row in enumerate(marks))
     return (
         f"Tic-tac-toe. You are X, the other is O. Three in a line win. A move is a row, a column.\n\n  1 2 3\n{lines}"
@@ -201,17 +209,17 @@ def tic_tac_toe(observation: Mapping[str, Any], info: Mapping[str, Any]) -> str:
 
 def connect_four(observation: Mapping[str, Any], info: Mapping[str, Any]) -> str:
     """The board of ``connect_four_v3``."""
-    own, other = (observation["observation"][:, :, plane] for plane in (0, 1))
-    rows = [" ".join("X" if own[r, c] else "O" if other[r, c] else "." for c in range(7)) for r in range(6)]
+    mine, theirs = (observation["observation"][:, :, plane] for plane in (0, 1))
+    rows = [" ".join("X" if mine[r, c] else "O" if theirs[r, c] else "." for c in range(7)) for r in range(6)]
     board = "\n".join(rows)
     return f"Connect Four. You are X, the other is O. Four in a line win. A move is a column.\n\n1 2 3 4 5 6 7\n{board}"
 
 
 def leduc_holdem(observation: Mapping[str, Any], info: Mapping[str, Any]) -> str:
     """A hand of ``leduc_holdem_v4``: a card of one's own, perhaps one on the table, and the chips."""
-    seen = observation["observation"]
-    hand, table = ([card for card, bit in zip("JQK", seen[at : at + 3], strict=True) if bit] for at in (0, 3))
-    chips = [int(seen[at : at + 15].argmax()) for at in (6, 21)]
+    planes = observation["observation"]
+    hand, table = ([card for card, bit in zip("JQK", planes[at : at + 3], strict=True) if bit] for at in (0, 3))
+    chips = [int(planes[at : at + 15].argmax()) for at in (6, 21)]
     allowed = [name for name, may in zip(LEDUC, observation["action_mask"], strict=True) if may]
     return (
         f"Leduc Hold'em: two each of J, Q and K; a pair with the table's card wins, else the higher card.\n\n"

@@ -15,8 +15,8 @@ import re
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from rlvr.envs.bridges.names import REASONING_GYM
 from rlvr.envs.bridges.pools import call, verdict_on_fault
+from rlvr.envs.bridges.suite_games import REASONING_GYM
 from rlvr.envs.core.seeding import digest
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
@@ -103,13 +103,13 @@ class ReasoningGym(Task[Item]):
         for _ in range(DRAWS):
             seed = digest(self.dataset, level, rng.getrandbits(64)) & 0xFFFFFFFF
             try:
-                made = call(WORKER, "generate", [self.dataset, index, seed], GENERATE_SECONDS)
+                entry = call(WORKER, "generate", [self.dataset, index, seed], GENERATE_SECONDS)
             except WorkerTimeout:
                 raise
             except WorkerError as error:  # some of their generators give up on some seeds
                 fault = error
                 continue
-            item = Item(seed, index, made["question"], made["answer"], json.dumps(made["facts"], sort_keys=True))
+            item = Item(seed, index, entry["question"], entry["answer"], json.dumps(entry["facts"], sort_keys=True))
             if not REASONING_GYM[self.dataset].solved:
                 return item._replace(answer=None)
             if item.answer is not None and self._judge(item, self.solve(item)).success:
@@ -134,10 +134,10 @@ class ReasoningGym(Task[Item]):
         if self.dataset in EXPRESSIONS:
             facts = json.loads(state.facts)
             return grade("countdown", action, {"numbers": facts["numbers"], "target": facts.get("target", 24)})
-        found = extract(action)
-        if found.answer is None:
-            return unparsable(found.reason)
-        answer = found.answer.encode("utf-8", "replace").decode()
+        extracted = extract(action)
+        if extracted.answer is None:
+            return unparsable(extracted.reason)
+        answer = extracted.answer.encode("utf-8", "replace").decode()
         try:
             if self.dataset in FORMS and not FORMS[self.dataset].fullmatch(answer):
                 return unparsable("the answer is not written as the question asks for it", answer)

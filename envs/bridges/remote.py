@@ -342,10 +342,10 @@ def answer_if_any(
 
 def reported_digest(text: Any) -> ServerDigest | None:
     """The digest that a server of rlvr reports, ``rows=… settings=… code=…`` somewhere in a text; None without one."""
-    found = DIGEST.search(text) if isinstance(text, str) else None
-    if found is None:
+    match = DIGEST.search(text) if isinstance(text, str) else None
+    if match is None:
         return None
-    parts = digest_parts(found[0])
+    parts = digest_parts(match[0])
     return ServerDigest(parts["rows"], parts["settings"], parts["code"])
 
 

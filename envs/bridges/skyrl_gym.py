@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from rlvr.envs.bridges.names import SKYRL_GYM
 from rlvr.envs.bridges.pools import call, verdict_on_fault
+from rlvr.envs.bridges.suite_games import SKYRL_GYM
 from rlvr.envs.core.seeding import digest_of_texts
 from rlvr.envs.core.tables import DataError, Source, has_rows, load_rows
 from rlvr.envs.core.task import Task, Transition

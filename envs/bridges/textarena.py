@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from rlvr.envs.bridges.duels import DUELS
 from rlvr.envs.bridges.matches import WorkerGame, WorkerMatch
-from rlvr.envs.bridges.names import TEXTARENA
+from rlvr.envs.bridges.suite_games import TEXTARENA
 from rlvr.envs.core.verdict import Verdict, correct, wrong
 
 _MOVE: Final = re.compile(r"\[?\s*([\w ,:]{1,40})\]?", re.ASCII)
@@ -60,8 +60,8 @@ class TextArenaDuel(WorkerGame):
     def read_move(self, action: str) -> str:
         """A move alone, in brackets: TextArena takes the first of any text, so that an echo of the prompt is a move."""
         words = super().read_move(action)
-        found = _MOVE.fullmatch(words)
-        return f"[{found[1]}]" if found else ""
+        match = _MOVE.fullmatch(words)
+        return f"[{match[1]}]" if match else ""
 
     def judge(self, played: dict[str, Any]) -> Verdict:
         """1 for a game that was won by legal moves, 0.5 for a draw."""

@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple
 
 import gymnasium as gym
 
-from rlvr.envs.bridges.kept import named
 from rlvr.envs.bridges.pools import call, verdict_on_fault
+from rlvr.envs.bridges.worker_episodes import named
 from rlvr.envs.core.code_rule import require_code
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, env_error, wrong
@@ -72,13 +72,13 @@ class Verifiers(Task[VerifiersState]):
     ) -> None:
         if tasks < 1 or turns < 1:
             raise ValueError(f"tasks={tasks} and turns={turns} must be at least 1")
-        known = f"rlvr/verifiers.{taskset}-v0"
-        if known not in gym.registry:
+        env_id = f"rlvr/verifiers.{taskset}-v0"
+        if env_id not in gym.registry:
             require_code(f"the module of the taskset {taskset!r}")
         if config:
             require_code(f"the config of the taskset {taskset!r}, which verifiers reads,")
         self.packages = ("verifiers", taskset.replace("-", "_"))
-        self.taskset, self.most, self.full, self._turns = taskset, tasks, full, turns
+        self.taskset, self.max_tasks, self.full, self._turns = taskset, tasks, full, turns
         self.config = json.dumps(dict(config or {}), sort_keys=True, allow_nan=False)
         self.asks = f"the tasks of verifiers' {taskset}"
 
@@ -107,8 +107,8 @@ class Verifiers(Task[VerifiersState]):
     def start(self, rng: random.Random, level: int) -> VerifiersState:
         """Draws the number of a task and begins it in a worker, which may load the taskset first."""
         number = rng.randrange(self.count)
-        made = call(WORKER, "begin", [*self._named(), number, (live := Handle()).number], LOAD_SECONDS)
-        return VerifiersState(number, (), made["text"], made["content"], made["record"], live)
+        begun = call(WORKER, "begin", [*self._named(), number, (live := Handle()).number], LOAD_SECONDS)
+        return VerifiersState(number, (), begun["text"], begun["content"], begun["record"], live)
 
     def detached(self, state: VerifiersState) -> VerifiersState:
         """The state without its live episode in a worker, which then plays the actions again."""
@@ -152,4 +152,4 @@ class Verifiers(Task[VerifiersState]):
         call(WORKER, "begin", [*self._named(), state.number, None], SECONDS)
 
     def _named(self) -> list[Any]:
-        return [self.taskset, self.config, self.most]
+        return [self.taskset, self.config, self.max_tasks]

@@ -68,31 +68,31 @@ def find_shares(parents: list[str]) -> list[str]:
     with its processes (version 1), or is told how long it was kept from them (version 2). Tried, and removed again."""
     if any(os.path.isfile(f"{folder}/cgroup.controllers") for folder in parents):
         return []  # of version 2 already, where a process is in one group
-    own, found = _own_paths(), []
-    version2 = [f"{root}{own.get('', '/')}".rstrip("/") for root in (f"{_ROOT}/unified", _ROOT)]
+    own_paths, shares = _own_paths(), []
+    version2 = [f"{root}{own_paths.get('', '/')}".rstrip("/") for root in (f"{_ROOT}/unified", _ROOT)]
     version2 = [folder for folder in version2 if os.path.isfile(f"{folder}/cgroup.controllers")]
-    for folder in (f"{_ROOT}/cpu{own.get('cpu', '/')}".rstrip("/"), *version2[:1]):
+    for folder in (f"{_ROOT}/cpu{own_paths.get('cpu', '/')}".rstrip("/"), *version2[:1]):
         if os.path.isfile(f"{folder}/cgroup.procs") and os.access(folder, os.W_OK):
             group = create([folder], 64, 16)
             if group is not None:
                 group.remove()
-                found.append(folder)
-    return found
+                shares.append(folder)
+    return shares
 
 
 def create(parents: list[str], memory_mb: int, processes: int) -> Group | None:
     """A new group under the folders that ``find`` returned; None if it cannot be made."""
-    name, made = f"rlvr-{os.urandom(6).hex()}", []
+    name, created = f"rlvr-{os.urandom(6).hex()}", []
     try:
         for parent in parents:
             folder = f"{parent}/{name}"
             os.mkdir(folder)
-            made.append(folder)
+            created.append(folder)
             _limit(folder, memory_mb << 20, processes)
     except OSError:
-        Group(made).remove()
+        Group(created).remove()
         return None
-    return Group(made) if made else None
+    return Group(created) if created else None
 
 
 def _limit(folder: str, memory: int, processes: int) -> None:
@@ -119,8 +119,8 @@ def _own_paths() -> dict[str, str]:
 
 
 def _version2() -> list[str]:
-    own = _own_paths().get("", "/")
-    for path in (os.path.dirname(own.rstrip("/")) or "/", own, "/"):
+    own_path = _own_paths().get("", "/")
+    for path in (os.path.dirname(own_path.rstrip("/")) or "/", own_path, "/"):
         folder = f"{_ROOT}{path}".rstrip("/")
         with contextlib.suppress(OSError), open(f"{folder}/cgroup.subtree_control") as file:
             if {"memory", "pids"} <= set(file.read().split()) and os.access(folder, os.W_OK):
@@ -129,7 +129,7 @@ def _version2() -> list[str]:
 
 
 def _version1() -> list[str]:
-    own = _own_paths()
-    folders = [f"{_ROOT}/{name}{own.get(name, '/')}".rstrip("/") for name in ("memory", "pids")]
+    own_paths = _own_paths()
+    folders = [f"{_ROOT}/{name}{own_paths.get(name, '/')}".rstrip("/") for name in ("memory", "pids")]
     usable = all(os.path.isfile(f"{f}/cgroup.procs") and os.access(f, os.W_OK) for f in folders)
     return folders if usable else []

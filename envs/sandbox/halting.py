@@ -45,7 +45,9 @@ class Halt:
     def look(self) -> float:
         """Halt the terminal if it burns; returns the seconds until it is to be looked at again."""
         if not self._stopped:
-            processes = [found for pid in below(self._watched.root, self._watched.besides)[0] if (found := _look(pid))]
+            processes = [
+                running for pid in below(self._watched.root, self._watched.besides)[0] if (running := _look(pid))
+            ]
             before, self._ran = self._ran, sum(process.ran for process in processes)
             if before is None or self._ran - before < _BURNT:
                 wait, self._wait = self._wait, min(2 * self._wait, _LAST)

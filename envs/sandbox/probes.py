@@ -249,13 +249,13 @@ def _attack(tier: Tier, backend: NativeBackend | ContainerBackend) -> TierReport
 
 def _names() -> list[str]:
     """The names of the checks, as the hostile program writes them."""
-    found = []
+    names = []
     for line in _HOSTILE.splitlines():
         with contextlib.suppress(ValueError):
             name, _, rest = line.strip().partition(": ")
             if rest and name.startswith('"'):
-                found.append(json.loads(name))
-    return found
+                names.append(json.loads(name))
+    return names
 
 
 def _run(backend: NativeBackend | ContainerBackend, code: str, stdin: bytes, limits: Limits) -> Result:

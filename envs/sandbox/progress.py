@@ -47,7 +47,7 @@ class Watched(NamedTuple):
         held = {pid: _resident(pid) for pid in pids}
         if sum(held.values()) <= self.memory:
             return False
-        return sum(_own_share(pid, most) for pid, most in held.items()) > self.memory
+        return sum(_own_share(pid, limit) for pid, limit in held.items()) > self.memory
 
 
 class _Thread(NamedTuple):
@@ -92,17 +92,17 @@ class RunProgress:
         """Take in what happened since the last look."""
         if self.watched is None:
             return
-        seen = _in_group(self.watched.group) if self.watched.group else _in_processes(self.watched)
-        last, self._last = self._last, seen
+        usage = _in_group(self.watched.group) if self.watched.group else _in_processes(self.watched)
+        last, self._last = self._last, usage
         passed, self.now = now - self.now, now
-        if last is None or seen is None:
+        if last is None or usage is None:
             return
-        ran = max(0.0, seen.ran - last.ran)
+        ran = max(0.0, usage.ran - last.ran)
         self.ran += ran
-        if seen.threads.keys() >= last.threads.keys():
-            waited = sum(_waited(last.threads.get(n, _NEW), thread, passed) for n, thread in seen.threads.items())
+        if usage.threads.keys() >= last.threads.keys():
+            waited = sum(_waited(last.threads.get(n, _NEW), thread, passed) for n, thread in usage.threads.items())
             # Where nothing of it is there yet, it has not been started yet.
-            self.held += max(0.0, min(waited, passed - ran)) if seen.threads else passed
+            self.held += max(0.0, min(waited, passed - ran)) if usage.threads else passed
 
 
 def _resident(pid: int) -> int:

@@ -90,8 +90,8 @@ class _Sandbox:
 def _end(sandboxes: list[_Sandbox], others: set[int]) -> None:
     """Kill sandboxes and all that they started. First every process, then what they leave: to sweep up is the same
     work for many as for one."""
-    found = [(sandbox, _first_process(sandbox.info, sandbox.pid)) for sandbox in sandboxes]
-    firsts = [first for _, first in found if first is not None]
+    first_processes = [(sandbox, _first_process(sandbox.info, sandbox.pid)) for sandbox in sandboxes]
+    firsts = [first for _, first in first_processes if first is not None]
     for first in firsts:  # process 1 of the namespace: when it has ended, all in it have
         with contextlib.suppress(OSError):
             signal.pidfd_send_signal(first, signal.SIGKILL)
@@ -306,24 +306,24 @@ def _sweep(others: set[int]) -> None:
 def _descendants(root: int, others: set[int]) -> dict[int, int]:
     """Process -> its group, for all below one, leaving out some branches."""
     children = _children_of if os.path.exists(f"/proc/self/task/{os.getpid()}/children") else _lookup()
-    found: dict[int, int] = {}
+    descendants: dict[int, int] = {}
     waiting = children(root)
     while waiting:
         pid = waiting.pop()
-        if pid not in found and pid not in others:
+        if pid not in descendants and pid not in others:
             with contextlib.suppress(OSError, ValueError, IndexError):
-                found[pid] = _stat(pid)[2]
+                descendants[pid] = _stat(pid)[2]
                 waiting += children(pid)
-    return found
+    return descendants
 
 
 def _children_of(pid: int) -> list[int]:
     """A process's children. None of our own is missing, for only we reap them; one whose own are missing is there."""
-    found: list[int] = []
+    children: list[int] = []
     for thread in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{thread}/children") as file:
-            found += map(int, file.read().split())
-    return found
+            children += map(int, file.read().split())
+    return children
 
 
 def _lookup() -> Callable[[int], list[int]]:

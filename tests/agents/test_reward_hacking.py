@@ -200,7 +200,7 @@ def test_formulae_agree_with_their_definitions():
 
 def test_what_is_read_is_bounded_and_of_both_outcomes():
     replies = [reply(n, n, f"a{n}", float(n % 10 == 0)) for n in range(5_000)]
-    numbers = to_read(replies, most=100)
+    numbers = to_read(replies, max_texts=100)
     assert 150 <= len(numbers) <= 200
     assert 50 <= sum(number % 10 == 0 for number in numbers) <= 100
 

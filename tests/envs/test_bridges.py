@@ -24,7 +24,7 @@ from gymnasium.utils.env_checker import check_env
 import rlvr
 from rlvr.envs import TextEnv
 from rlvr.envs.audit import audit
-from rlvr.envs.bridges import names, pools
+from rlvr.envs.bridges import pools, suite_games
 from rlvr.envs.bridges.duels import DUELS, MOVES
 from rlvr.envs.bridges.matches import read_move
 from rlvr.envs.bridges.reasoning_gym import THEIRS, same
@@ -199,9 +199,9 @@ def content(env: TextEnv, seed: int, index: int, **options: Any) -> str:
 
 def test_ids_are_registered_where_the_package_is_and_only_there():
     for package, prefix, table in (
-        ("reasoning_gym", "rlvr/rg.", names.REASONING_GYM),
-        ("textarena", "rlvr/textarena.", (*names.TEXTARENA, *names.TEXTARENA_DUELS)),
-        ("gem", "rlvr/gem.", names.GEM),
+        ("reasoning_gym", "rlvr/rg.", suite_games.REASONING_GYM),
+        ("textarena", "rlvr/textarena.", (*suite_games.TEXTARENA, *suite_games.TEXTARENA_DUELS)),
+        ("gem", "rlvr/gem.", suite_games.GEM),
     ):
         found = rlvr.list_envs(prefix)
         there = importlib.util.find_spec(package) is not None
@@ -209,16 +209,16 @@ def test_ids_are_registered_where_the_package_is_and_only_there():
 
 
 def test_the_tables_are_well_formed():
-    assert names.REASONING_GYM.keys() >= THEIRS
-    assert not names.REASONING_GYM.keys() & names.REFUSED_DATA_SETS.keys()
-    assert not names.TEXTARENA.keys() & names.REFUSED_GAMES.keys()
-    assert not names.GEM.keys() & names.REFUSED_GEM.keys()
-    assert (*DUELS,) == (*MOVES,) == names.TEXTARENA_DUELS
-    assert not {*names.TEXTARENA, *names.REFUSED_GAMES, *names.REFUSED_DUELS} & {*DUELS}
+    assert suite_games.REASONING_GYM.keys() >= THEIRS
+    assert not suite_games.REASONING_GYM.keys() & suite_games.REFUSED_DATA_SETS.keys()
+    assert not suite_games.TEXTARENA.keys() & suite_games.REFUSED_GAMES.keys()
+    assert not suite_games.GEM.keys() & suite_games.REFUSED_GEM.keys()
+    assert (*DUELS,) == (*MOVES,) == suite_games.TEXTARENA_DUELS
+    assert not {*suite_games.TEXTARENA, *suite_games.REFUSED_GAMES, *suite_games.REFUSED_DUELS} & {*DUELS}
     assert all(len({*texts}) == len(texts) for texts in MOVES.values())
-    for each in names.REASONING_GYM.values():
+    for each in suite_games.REASONING_GYM.values():
         assert list(each.levels) == sorted(set(each.levels))
-    for game in (*names.TEXTARENA.values(), *names.GEM.values(), *DUELS.values()):
+    for game in (*suite_games.TEXTARENA.values(), *suite_games.GEM.values(), *DUELS.values()):
         assert len(game.settings) == len(game.turns)
         json.dumps(game.settings)
 
@@ -295,7 +295,7 @@ def test_the_reward_of_a_game_for_two_is_half_for_a_draw_and_nothing_for_an_inva
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(importlib.util.find_spec("textarena") is None, reason="textarena is not installed")
 class TestGamesForTwo:
-    @pytest.mark.parametrize("name", names.TEXTARENA_DUELS)
+    @pytest.mark.parametrize("name", suite_games.TEXTARENA_DUELS)
     def test_both_players_win_and_lose_and_no_game_fails(self, name):
         """The policy tries moves at random, as the other player does; TextArena forgives one invalid move each time."""
         env, rewards, players = bare(f"rlvr/textarena.{name}-v0"), [], set()

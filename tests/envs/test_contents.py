@@ -9,7 +9,7 @@ import gymnasium as gym
 import pytest
 
 import rlvr
-from rlvr.envs.bridges.names import PREFIXES
+from rlvr.envs.bridges.suite_games import PREFIXES
 from rlvr.envs.core.task import Task
 from rlvr.envs.sandbox import SandboxUnavailable
 

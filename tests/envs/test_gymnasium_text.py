@@ -14,7 +14,7 @@ from gymnasium.utils.env_checker import check_env
 
 import rlvr
 from rlvr.envs import TextEnv
-from rlvr.envs.bridges.played import NoAction, choice, clean_action
+from rlvr.envs.bridges.bridged_task import NoAction, choice, clean_action
 
 TAXI = ["south", "north", "east", "west", "pick up", "drop off"]
 LAKE = {"env": "FrozenLake-v1", "actions": ["left", "down", "right", "up"], "success": 1.0}

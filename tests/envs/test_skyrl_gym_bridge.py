@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 import rlvr
 from rlvr.envs import Verdict
 from rlvr.envs.audit import audit
-from rlvr.envs.bridges import names
+from rlvr.envs.bridges import suite_games
 from rlvr.envs.bridges.skyrl_gym import SUITES, SkyRLGym
 from rlvr.envs.core.tables import DataError
 
-IDS = [f"rlvr/skyrl.{name}-v0" for name in names.SKYRL_GYM]
+IDS = [f"rlvr/skyrl.{name}-v0" for name in suite_games.SKYRL_GYM]
 needs_package = pytest.mark.skipif(importlib.util.find_spec("skyrl_gym") is None, reason="skyrl-gym is not installed")
 every_id = pytest.mark.parametrize("env_id", IDS)
 
@@ -36,8 +36,8 @@ def judged(name: str, gold: str, said: str, theirs: float = 1.0) -> Verdict:
 def test_ids_are_registered_where_the_package_is_and_only_there():
     there = importlib.util.find_spec("skyrl_gym") is not None
     assert rlvr.list_envs("rlvr/skyrl.") == (sorted(IDS) if there else [])
-    assert names.SKYRL_GYM.keys() == SUITES.keys()
-    assert not names.SKYRL_GYM.keys() & names.REFUSED_SKYRL_GYM.keys()
+    assert suite_games.SKYRL_GYM.keys() == SUITES.keys()
+    assert not suite_games.SKYRL_GYM.keys() & suite_games.REFUSED_SKYRL_GYM.keys()
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_an_answer_is_read_as_a_whole_whatever_theirs_says(name, gold, said, sta
 
 @given(st.text(max_size=200))
 def test_any_text_gets_a_verdict(text):
-    for name in names.SKYRL_GYM:
+    for name in suite_games.SKYRL_GYM:
         assert not judged(name, "314159", text).success
 
 

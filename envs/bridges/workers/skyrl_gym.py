@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from rlvr.envs.bridges.names import SKYRL_GYM
+from rlvr.envs.bridges.suite_games import SKYRL_GYM
 
 
 def warm() -> None:

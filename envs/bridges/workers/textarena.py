@@ -12,8 +12,8 @@ import random
 import re
 from typing import Any
 
-from rlvr.envs.bridges.kept import KeptEpisodes, KeptKey, recorded
-from rlvr.envs.bridges.names import TEXTARENA
+from rlvr.envs.bridges.suite_games import TEXTARENA
+from rlvr.envs.bridges.worker_episodes import KeptEpisodes, KeptKey, recorded
 from rlvr.envs.core.seeding import digest
 
 ADDRESS = re.compile(r"0x[0-9a-f]+")

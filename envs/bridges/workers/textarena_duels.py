@@ -13,7 +13,7 @@ import random
 from typing import Any
 
 from rlvr.envs.bridges.duels import DUELS, MOVES
-from rlvr.envs.bridges.kept import KeptEpisodes, KeptKey, recorded
+from rlvr.envs.bridges.worker_episodes import KeptEpisodes, KeptKey, recorded
 from rlvr.envs.bridges.workers.textarena import _seeded, warm
 from rlvr.envs.core.seeding import digest
 

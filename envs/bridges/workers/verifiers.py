@@ -22,7 +22,7 @@ from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
 
-from rlvr.envs.bridges.kept import KeptEpisodes, KeptKey, recorded
+from rlvr.envs.bridges.worker_episodes import KeptEpisodes, KeptKey, recorded
 from rlvr.envs.core.seeding import digest
 
 Names = tuple[str, str, int]  # the taskset, its configuration as JSON, how many of its tasks there are
@@ -39,21 +39,21 @@ def warm() -> None:
         nltk.download = lambda *_, **__: False
 
 
-def describe(taskset: str, config: str, most: int) -> dict[str, Any]:
+def describe(taskset: str, config: str, max_tasks: int) -> dict[str, Any]:
     """How many tasks there are.
 
     Raises:
         ValueError: the bridge cannot play this taskset; the message says why.
     """
-    env, tasks = _load((taskset, config, most))
+    env, tasks = _load((taskset, config, max_tasks))
     if why := _refused(env, tasks):
         raise ValueError(f"the bridge cannot play the taskset {taskset!r}: {why}")
     return {"tasks": len(tasks)}
 
 
-def begin(taskset: str, config: str, most: int, index: int, number: int) -> dict[str, Any]:
+def begin(taskset: str, config: str, max_tasks: int, index: int, number: int) -> dict[str, Any]:
     """A new episode: what the policy reads first, and what makes the task this task."""
-    names = (taskset, config, most)
+    names = (taskset, config, max_tasks)
     episode = _begin(names, index)
     _episodes.keep(number, episode)
     data = episode.task.data.model_dump(mode="json", exclude_none=True, exclude={"idx", "name"})
@@ -61,9 +61,11 @@ def begin(taskset: str, config: str, most: int, index: int, number: int) -> dict
     return {"text": episode.text, "content": content, "record": recorded("", episode.text)}
 
 
-def play(taskset: str, config: str, most: int, index: int, actions: list[str], asked_for: list[Any]) -> dict[str, Any]:
+def play(
+    taskset: str, config: str, max_tasks: int, index: int, actions: list[str], asked_for: list[Any]
+) -> dict[str, Any]:
     """What the last of the actions leads to: what comes next, or the end and its scores."""
-    names, past, action, asked = (taskset, config, most), tuple(actions[:-1]), actions[-1], KeptKey(*asked_for)
+    names, past, action, asked = (taskset, config, max_tasks), tuple(actions[:-1]), actions[-1], KeptKey(*asked_for)
     episode = _episodes.take(asked.before, lambda: _again(names, index, past), asked.record)
     episode = _step(episode, names, index, past, action)
     if episode.result is None:
@@ -220,10 +222,10 @@ async def _invoke(hook: Callable[..., Any], available: dict[Any, Any]) -> Any:
 def _load(names: Names) -> tuple[Any, list[Any]]:
     if names not in _loaded:
         vf: Any = importlib.import_module("verifiers.v1")
-        taskset, config, most = names
+        taskset, config, max_tasks = names
         _seeded(taskset, config)
         env = vf.load_environment(vf.resolve_env_config({"taskset": {**json.loads(config), "id": taskset}}))
-        _loaded[names] = env, list(itertools.islice(env.taskset, most))
+        _loaded[names] = env, list(itertools.islice(env.taskset, max_tasks))
     return _loaded[names]
 
 

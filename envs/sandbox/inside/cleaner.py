@@ -103,9 +103,9 @@ def _serve(channel: socket.socket, folder: str, zygote: int) -> NoReturn:
         data = channel.recv(_ORDER.size, socket.MSG_WAITALL)
         if len(data) < _ORDER.size:
             break
-        what, most, who = _ORDER.unpack(data)
+        what, max_bytes, who = _ORDER.unpack(data)
         if what == _WATCH:
-            watched, limit, usage.hides, pause = True, most, who, _FIRST_LOOK
+            watched, limit, usage.hides, pause = True, max_bytes, who, _FIRST_LOOK
         elif what == _CLEAN:
             watched, pause = False, None
             if not scratch.empty(folder):

@@ -40,11 +40,11 @@ def unpack(packed: bytes) -> None:
             tar.extractall("/", numeric_owner=True)
 
 
-def pack(folders: list[str], left_out: list[str], most: int) -> bytes:
+def pack(folders: list[str], left_out: list[str], max_bytes: int) -> bytes:
     """The folders as a tar.
 
     Raises:
-        TooMuch: over ``most`` bytes or 20,000 entries, or deeper than a path can name.
+        TooMuch: over ``max_bytes`` bytes or 20,000 entries, or deeper than a path can name.
     """
     count = size = 0
 
@@ -53,7 +53,7 @@ def pack(folders: list[str], left_out: list[str], most: int) -> bytes:
         if f"/{entry.name}" in left_out:
             return None
         count, size = count + 1, size + entry.size
-        if count > MAX_ENTRIES or size > most:
+        if count > MAX_ENTRIES or size > max_bytes:
             raise TooMuch
         entry.mtime = min(max(entry.mtime, -_LATEST), _LATEST)
         return entry
@@ -65,7 +65,7 @@ def pack(folders: list[str], left_out: list[str], most: int) -> bytes:
                 tar.add(folder, filter=counted)
             except (RecursionError, OSError):
                 raise TooMuch from None
-    if packed.tell() > 2 * most:  # long names
+    if packed.tell() > 2 * max_bytes:  # long names
         raise TooMuch
     return packed.getvalue()
 
@@ -74,8 +74,8 @@ def run(order: dict[str, Any]) -> dict[str, Any]:
     """Run the command; its exit code (None past its time) and what it printed."""
 
     def limit() -> None:
-        for name, most in order["limits"].items():
-            resource.setrlimit(getattr(resource, name), (most, most))
+        for name, bound in order["limits"].items():
+            resource.setrlimit(getattr(resource, name), (bound, bound))
         os.umask(0o022)
 
     try:
@@ -127,9 +127,9 @@ def _end_all() -> None:
 class _Output(threading.Thread):
     """Reads what is printed to its end, and keeps the first and the last of it."""
 
-    def __init__(self, stream: Any, most: int) -> None:
+    def __init__(self, stream: Any, max_bytes: int) -> None:
         super().__init__(daemon=True)
-        self._stream, self._half = stream, most // 2
+        self._stream, self._half = stream, max_bytes // 2
         self._first, self._last, self._count = bytearray(), bytearray(), 0
         self.start()
 
@@ -158,18 +158,18 @@ def close_to_the_command() -> None:
     tarfile.pwd = tarfile.grp = None  # type: ignore[attr-defined]  # names would be read from the command's /etc
 
 
-def main(given: BinaryIO, taken: BinaryIO) -> None:
+def main(orders: BinaryIO, answers: BinaryIO) -> None:
     close_to_the_command()
-    order = json.loads(given.readline())
-    unpack(given.read())
+    order = json.loads(orders.readline())
+    unpack(orders.read())
     answer = run(order)
     files = b""
     try:
         files = pack(order["folders"], order["left_out"], order["most_bytes"])
     except TooMuch:
         answer["too_much"] = True
-    taken.write(json.dumps(answer).encode() + b"\n" + files)
-    taken.flush()
+    answers.write(json.dumps(answer).encode() + b"\n" + files)
+    answers.flush()
 
 
 if __name__ == "__main__":

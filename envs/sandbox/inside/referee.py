@@ -61,7 +61,7 @@ class _Counted(ast.NodeTransformer):
         return ast.copy_location(ast.Try([node], [handler], record(True), []), node)
 
 
-def free_names(tree: ast.AST, known: set[str]) -> set[str]:
+def free_names(tree: ast.AST, defined: set[str]) -> set[str]:
     """Names that a test reads and neither it, its set-up nor Python defines: the candidate's functions."""
     nodes = list(ast.walk(tree))
     stored = {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
@@ -71,7 +71,7 @@ def free_names(tree: ast.AST, known: set[str]) -> set[str]:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             stored |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
     loaded = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-    return loaded - stored - known - set(dir(builtins))
+    return loaded - stored - defined - set(dir(builtins))
 
 
 class _Bench:

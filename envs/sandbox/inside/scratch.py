@@ -13,15 +13,15 @@ from collections.abc import Collection, Iterator
 
 def disk_usage_exceeds(folder: str, limit: int, entries: int = 16384, besides: int = 0) -> bool:
     """Whether a folder, with so many bytes besides it, holds more than ``limit``, or more than ``entries`` names."""
-    total, seen = besides, 0
+    total, inodes = besides, 0
     waiting = [folder]
     while waiting:
-        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as found:
-            for entry in found:
-                seen += 1
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as scanned:
+            for entry in scanned:
+                inodes += 1
                 with contextlib.suppress(OSError):
                     total += entry.stat(follow_symlinks=False).st_blocks * 512
-                if total > limit or seen > entries:
+                if total > limit or inodes > entries:
                     return True
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)
@@ -31,16 +31,16 @@ def disk_usage_exceeds(folder: str, limit: int, entries: int = 16384, besides: i
 def below(root: int, besides: Collection[int] = ()) -> tuple[list[int], bool]:
     """The processes from one downwards, without some, and whether that is all: False if one ended meanwhile, or where
     the kernel keeps no lists."""
-    found, waiting, all_seen = [], [root], True
+    processes, waiting, all_seen = [], [root], True
     while waiting:
         pid = waiting.pop()
         if pid not in besides:
-            found.append(pid)
+            processes.append(pid)
         try:
             waiting.extend(children_of(pid))
         except (FileNotFoundError, ProcessLookupError):
             all_seen = False
-    return found, all_seen
+    return processes, all_seen
 
 
 def children_of(pid: int) -> Iterator[int]:

@@ -91,8 +91,11 @@ class _Terminal:
             "PATH": os.environ["PATH"], "HOME": self._home, "LANG": "C.UTF-8", "TERM": "linux",
             "PYTHONHASHSEED": "0", **request["variables"],
         }  # fmt: skip
-        given = {"PS0": "", "PS1": "\\s-\\v\\$ ", "PS2": "> ", **self._environment}
-        self._shells_environment = {**given, **{name: given[name] + mark for name, mark in _PROMPTS.items()}}
+        environment = {"PS0": "", "PS1": "\\s-\\v\\$ ", "PS2": "> ", **self._environment}
+        self._shells_environment = {
+            **environment,
+            **{name: environment[name] + mark for name, mark in _PROMPTS.items()},
+        }
         os.umask(0o022)
         self._starter = _Starter(shared_signals=not self._leads)
         if request["setup"]:
@@ -102,7 +105,7 @@ class _Terminal:
             )  # fmt: skip
             if setup.wait():
                 raise OSError(f"the setup ended with exit status {setup.returncode}")
-        self._daemons = {name: self._daemon(argv, given) for name, argv, given in request["daemons"]}
+        self._daemons = {name: self._daemon(argv, environment) for name, argv, environment in request["daemons"]}
         self._printed, self._prompt_marks = _Printed(), _Said()
         self._hidden: set[tuple[int, str]] = set()  # processes that the last look could not look into
         self._shell = self._open()
@@ -127,7 +130,7 @@ class _Terminal:
             os.write(self._master, b" set +m\r")
         return shell
 
-    def _daemon(self, argv: list[str], given: str) -> subprocess.Popen[bytes]:
+    def _daemon(self, argv: list[str], stdin_text: str) -> subprocess.Popen[bytes]:
         """Start a program in the background and wait for the line with which it says that it is ready."""
         process = self._starter.start_process(
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=self._home,
@@ -135,7 +138,7 @@ class _Terminal:
         )  # fmt: skip
         if process.stdin is None or process.stdout is None:
             raise OSError("a pipe is missing")
-        process.stdin.write(given.encode())
+        process.stdin.write(stdin_text.encode())
         process.stdin.close()
         if not process.stdout.readline():
             raise OSError(f"{argv} ended before it was ready")
@@ -185,9 +188,9 @@ class _Terminal:
         while (left := end - time.monotonic()) > 0 and not clock.is_over():
             poll = select.poll()
             poll.register(self._master, select.POLLIN)
-            found = poll.poll(min(left, _LATE) * 1000)
+            events = poll.poll(min(left, _LATE) * 1000)
             clock.tick(self._processes())
-            if found:
+            if events:
                 self._read()
                 if pause < 0:
                     return
@@ -195,7 +198,7 @@ class _Terminal:
     def _read(self) -> bool:
         """Take what has been printed; True if there was something. To poll an end makes the kernel hand on what is
         on its way to it, so nothing is in flight afterwards."""
-        poll, found = select.poll(), False
+        poll, has_news = select.poll(), False
         poll.register(self._slave, select.POLLIN)
         poll.poll(0)
         while not self._printed.full:
@@ -209,8 +212,8 @@ class _Terminal:
                 break
             self._printed.add(chunk)
             self._prompt_marks.take(chunk)
-            found = True
-        return found
+            has_news = True
+        return has_news
 
     # --- rest ---
 
@@ -297,8 +300,8 @@ class _Terminal:
 
     def _processes(self) -> list[tuple[int, str, str]] | None:
         """Number, state and time run so far of every process here but this one; None where they cannot be seen."""
-        found, own = [], os.getpid()
-        if own != 1:  # what is to be seen are the machine's
+        processes, own_pid = [], os.getpid()
+        if own_pid != 1:  # what is to be seen are the machine's
             return None
         children = {self._shell.pid, *(process.pid for process in self._daemons.values())}
         try:
@@ -306,16 +309,16 @@ class _Terminal:
         except OSError:
             return None
         for name in names:
-            if name.isdecimal() and (pid := int(name)) != own:
+            if name.isdecimal() and (pid := int(name)) != own_pid:
                 with contextlib.suppress(OSError):
                     with open(f"/proc/{pid}/stat") as file:
                         state, parent, *_ = file.read().rpartition(") ")[2].split()
-                    if state == "Z" and int(parent) == own and pid not in children:
+                    if state == "Z" and int(parent) == own_pid and pid not in children:
                         os.waitpid(pid, os.WNOHANG)  # an orphan that came to us
                         continue
                     with open(f"/proc/{pid}/schedstat") as file:
-                        found.append((pid, state, file.read()))
-        return found or None
+                        processes.append((pid, state, file.read()))
+        return processes or None
 
     def _patience(self, processes: list[tuple[int, str, str]]) -> float:
         """Seconds for which a program of the foreground waits for keys: 0 if none does, infinite as well where that
@@ -359,10 +362,10 @@ class _Terminal:
         for process in (self._shell, *self._daemons.values()):
             process.kill()
             process.wait()
-        found, bytes_left = {}, MOST_COPIED
+        entries, bytes_left = {}, MOST_COPIED
         for short, path, kept in self._entries():
             if stat.S_ISLNK(kept.st_mode):
-                found[short] = ["link", os.readlink(path), 0]
+                entries[short] = ["link", os.readlink(path), 0]
             elif stat.S_ISREG(kept.st_mode):
                 data = None
                 if kept.st_size <= min(bytes_left, MOST_BYTES):
@@ -370,8 +373,8 @@ class _Terminal:
                     data = _content(path)
                     bytes_left -= len(data)
                 text = None if data is None else binascii.b2a_base64(data, newline=False).decode()
-                found[short] = ["file", text, kept.st_mode & 0o7777]
-        return {"files": found, "daemons": ended}
+                entries[short] = ["file", text, kept.st_mode & 0o7777]
+        return {"files": entries, "daemons": ended}
 
     def mark(self) -> int:
         """A checksum of the workspace as it is now: names, permissions, links, and the contents of texts. Left out are

@@ -210,11 +210,11 @@ def same(expected: Tree, got: Tree, *, tolerance: float = 0.0, strict_sequences:
     if kind in ("set", "frozenset"):
         return sorted(map(canonical, left)) == sorted(map(canonical, right))
     if kind == "dict":
-        wanted, given = ({canonical(k): v for k, v in pairs} for pairs in (left, right))
+        wanted, actual = ({canonical(k): v for k, v in pairs} for pairs in (left, right))
         return (
             len(left) == len(right)
-            and wanted.keys() == given.keys()
-            and all(same(wanted[k], given[k], tolerance=tolerance, strict_sequences=strict_sequences) for k in wanted)
+            and wanted.keys() == actual.keys()
+            and all(same(wanted[k], actual[k], tolerance=tolerance, strict_sequences=strict_sequences) for k in wanted)
         )
     if isinstance(left, list):
         return same(left, right, tolerance=tolerance, strict_sequences=strict_sequences)

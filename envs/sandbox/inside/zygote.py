@@ -271,8 +271,8 @@ class _Zygote:
     def _limits(self, request: dict[str, Any]) -> list[tuple[str, int]]:
         # T3 counts in its own user namespace: bubblewrap, the zygote and the zygote's parent.
         # T2: the zygote and its cleaner.
-        own = self._config["own_uid"] or self._config["tmpfs"]  # or counts in a user namespace of its own
-        others = 3 if self._namespaces else 2 if own else tasks_of(os.getuid())
+        counts_alone = self._config["own_uid"] or self._config["tmpfs"]  # or counts in a user namespace of its own
+        others = 3 if self._namespaces else 2 if counts_alone else tasks_of(os.getuid())
         megabyte = 1 << 20
         return [
             ("CORE", 0), ("NPROC", request["processes"] + others), ("NOFILE", request["open_files"]),

@@ -26,15 +26,15 @@ class KeptKey(NamedTuple):
 
 
 class KeptEpisodes(Generic[T]):
-    """What a worker keeps: at most ``most`` episodes, and the one unused for longest goes first.
+    """What a worker keeps: at most ``max_kept`` episodes, and the one unused for longest goes first.
 
     Args:
         drop: how an episode is let go.
-        most: how many are kept.
+        max_kept: how many are kept.
     """
 
-    def __init__(self, drop: Callable[[T], Any] | None = None, most: int = MOST) -> None:
-        self._drop, self._most = drop, most
+    def __init__(self, drop: Callable[[T], Any] | None = None, max_kept: int = MOST) -> None:
+        self._drop, self._max_kept = drop, max_kept
         self._episodes: OrderedDict[int, T] = OrderedDict()
 
     def __len__(self) -> int:
@@ -46,22 +46,22 @@ class KeptEpisodes(Generic[T]):
         Raises:
             RuntimeError: it was played again, and something else was said.
         """
-        found = None if number is None else self._episodes.pop(number, None)
-        if found is not None:
-            return found
-        made, again_record = again()
+        episode = None if number is None else self._episodes.pop(number, None)
+        if episode is not None:
+            return episode
+        replayed, again_record = again()
         if again_record != record:
             if self._drop is not None:
-                self._drop(made)
+                self._drop(replayed)
             raise RuntimeError("it does not repeat itself from a seed, so the episode cannot be brought back")
-        return made
+        return replayed
 
     def keep(self, number: int | None, episode: T) -> None:
         """Keep an episode under the number that it is to have."""
         if number is None:
             return
         self._episodes[number] = episode
-        if len(self._episodes) > self._most:
+        if len(self._episodes) > self._max_kept:
             _, oldest = self._episodes.popitem(last=False)
             if self._drop is not None:
                 self._drop(oldest)

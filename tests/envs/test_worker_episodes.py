@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlvr.envs.bridges.kept import KeptEpisodes, KeptKey, named, recorded
+from rlvr.envs.bridges.worker_episodes import KeptEpisodes, KeptKey, named, recorded
 from rlvr.envs.tools.sessions import Handle
 
 
@@ -33,7 +33,7 @@ def test_what_was_played_again_and_differs_is_refused_and_dropped():
 
 def test_what_is_kept_is_bounded_and_let_go():
     dropped: list[list[str]] = []
-    kept: KeptEpisodes[list[str]] = KeptEpisodes(dropped.append, most=3)
+    kept: KeptEpisodes[list[str]] = KeptEpisodes(dropped.append, max_kept=3)
     for number in range(5):
         kept.keep(number, [str(number)])
     kept.keep(None, ["for nobody"])

@@ -224,9 +224,9 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
 
     def _take_live(self, state: BridgedEpisode) -> Live:
         """The foreign environment of this state, or one that has lived through the same; nobody else has it then."""
-        found = self._live.take(state.live)
-        if found is not None:
-            return found
+        reused = self._live.take(state.live)
+        if reused is not None:
+            return reused
         live, text = self._begin(state.level, state.seed)
         record = _recorded("", text)
         try:
@@ -298,8 +298,8 @@ def _recorded(before: str, text: str, reward: float = 0.0) -> str:
 
 def clean_action(action: str) -> str:
     """What of a reply is the action: the last box, else the text after the thinking."""
-    found = extract(action, ("boxed", "tag"))
-    text = found.answer if found.answer is not None else visible_text(action)
+    answer = extract(action, ("boxed", "tag"))
+    text = answer.answer if answer.answer is not None else visible_text(action)
     return text.encode("utf-8", "replace").decode().strip()[-LONGEST:].strip()
 
 
@@ -310,10 +310,10 @@ def choice(action_text: str, names: Sequence[str] | None, count: int, start: int
         NoAction: it is neither.
     """
     text = " ".join(action_text.split()).casefold()
-    known = [name.casefold() for name in names or ()]
-    if text in known:
-        return start + known.index(text)
-    if not known and text.isascii() and text.isdigit() and len(text) < 10 and start <= int(text) < start + count:
+    folded_names = [name.casefold() for name in names or ()]
+    if text in folded_names:
+        return start + folded_names.index(text)
+    if not folded_names and text.isascii() and text.isdigit() and len(text) < 10 and start <= int(text) < start + count:
         return int(text)
     allowed = ", ".join(names) if names else f"{start} to {start + count - 1}"
     raise NoAction(f"{action_text[:60]!r} is no action; there are: {allowed}")
@@ -327,10 +327,10 @@ def function_of(value: Any) -> Callable[..., Any]:
     """
     if callable(value):
         return value  # type: ignore[no-any-return]
-    found = import_named(str(value))
-    if not callable(found):
+    function = import_named(str(value))
+    if not callable(function):
         raise ValueError(f"{value!r} is no function")
-    return found  # type: ignore[no-any-return]
+    return function  # type: ignore[no-any-return]
 
 
 def package_of(value: Any) -> str:

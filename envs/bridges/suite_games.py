@@ -299,8 +299,8 @@ GEM: dict[str, BridgedGame] = {
     "GuessTheNumber": BridgedGame(
         "guess_the_number:GuessTheNumberEnv",
         tuple(
-            {"min_number": 1, "max_number": most, "max_turns": turns}
-            for most, turns in ((50, 7), (500, 10), (5000, 14))
+            {"min_number": 1, "max_number": max_rows, "max_turns": turns}
+            for max_rows, turns in ((50, 7), (500, 10), (5000, 14))
         ),
         (7, 10, 14),
     ),
