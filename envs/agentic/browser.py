@@ -213,6 +213,14 @@ class Browser(ToolTask[Visit]):
 
     From level 2 on reviews give orders that are not to be followed; from level 3 on what is wanted must be found by
     what its page says, and a table may be taken; from level 4 on something may be to be cancelled.
+
+    Observation: what the visitor wants, and the page as text with numbered links and fields.
+    Actions: a call of ``click``, ``type``, ``select``, ``submit`` or ``back``; any other text says that all is done.
+    Reward: 1 if the server then holds exactly what was asked for, else 0.
+    Episode end: a reply without a call, or the turns are used up; 30 to 140 calls are allowed.
+
+    Args:
+        tool_style, tools_in, max_calls, max_output: see ``ToolTask``.
     """
 
     levels = len(LEVELS)

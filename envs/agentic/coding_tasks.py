@@ -166,6 +166,14 @@ class CodeTests(_CodingTask):
 
     46 families of programs a level, each with parameters. A family is in one split, so that the programs of the test
     split are not those of the train split with other numbers; ``holdout="tasks"`` divides the sets of parameters.
+
+    Observation: the description and the visible tests; then what the last program gave for each of them.
+    Actions: a program in a fence that defines the function.
+    Reward: 1 if the first program that passes the visible tests passes the hidden ones too, else 0.
+    Episode end: a program passes the visible tests, or four turns are used up.
+
+    Args:
+        holdout: what is in one split alone: ``"families"`` of programs, or ``"tasks"``, single programs.
     """
 
     def observe(self, state: CodingState) -> str:
@@ -181,7 +189,15 @@ class CodeRepair(_CodingTask):
 
     A bug is a small change (an operator, a bound, a constant, a name) after which some hidden tests fail and a
     quarter of all tests still pass. Each is proven when a task is shown: 60 to 400 tasks per CPU-second. A program is
-    a task many times over, with other bugs and tests; ``holdout`` as in CodeTests.
+    a task many times over, with other bugs and tests.
+
+    Observation: the broken function, what it must do and the visible tests; then what the last program gave.
+    Actions: the whole function, repaired, in a fence.
+    Reward: 1 if the first program that passes the visible tests passes the hidden ones too, else 0.
+    Episode end: a program passes the visible tests, or four turns are used up.
+
+    Args:
+        holdout: as in ``CodeTests``.
     """
 
     repair = True

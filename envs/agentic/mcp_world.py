@@ -63,6 +63,12 @@ Checker = Callable[[McpOutcome], "Verdict | bool | float"]
 class MCPWorld(WithTools):
     """Tasks that are worked on through an MCP server. ``gym.make("rlvr/MCP-v0", server=…, tasks=…, checker=…)``.
 
+    Observation: the row's question; then what each call gave.
+    Actions: calls of the server's tools; any other reply ends the episode.
+    Reward: what the checker says of the reply, the calls and the server: 0 to 1.
+    Episode end: a reply without a call, or the turns are used up.
+    Levels: one; the rows decide what is hard.
+
     Args:
         server: an ``MCP`` kit, or a mapping of its arguments.
         tasks: rows, or the path of a JSONL file of them; or a mapping of these by split. Rows without a split are

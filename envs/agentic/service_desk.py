@@ -79,6 +79,11 @@ class ServiceDesk(ToolTask[Desk]):
 
     About 300 tasks per CPU-second at level 1 and 100 at level 5: a shop is stocked for each.
 
+    Observation: the customer's opening words; then what each call gave, or what the customer answers.
+    Actions: a call of the shop's ten tools; any other text is said to the customer.
+    Reward: 1 if the database, the look-ups and the closed ticket are as rules and requests demand, else 0.
+    Episode end: ``close_ticket``, or the turns are used up.
+
     Args:
         customer: who answers the desk. None is the scripted customer: pure, as every task is. A model may do it
             instead: an OpenAI-compatible endpoint (an ``Endpoint``, or a mapping of its settings), a function from

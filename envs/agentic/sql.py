@@ -14,7 +14,6 @@ from functools import cache, lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 from rlvr.envs.agentic import made_up_names
-from rlvr.envs.core.task import DRAWS
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
 from rlvr.envs.rewards.extraction import extract, visible_text
 from rlvr.envs.tasks.wording import with_article
@@ -85,7 +84,7 @@ class SqlState(NamedTuple):
     ordered: bool = False
 
 
-Draft = tuple[str, str, bool]  # the question, the query, and whether the order of the rows counts
+Draft = tuple[str, str]  # the question and the query
 Maker = Callable[[random.Random, tuple[QueryPart, ...]], Draft]
 
 
@@ -95,7 +94,7 @@ def run_query(task: SqlState, sql: str) -> str:
     Args:
         sql: one SELECT of SQLite.
     """
-    return written(query(visible(task.seed, task.domain), sql))
+    return written(query(open_database(task.seed, task.domain, 0), sql))
 
 
 class SQL(ToolTask[SqlState]):
@@ -104,6 +103,11 @@ class SQL(ToolTask[SqlState]):
     Levels 1 to 5: filters; order and groups; joins; subqueries and what is missing; best of each group, all of a kind.
 
     About 400 tasks per CPU-second: two databases are made for each, to see that the right rows differ.
+
+    Observation: the tables with their columns and the question; then what each call gave.
+    Actions: a call of ``run_query``, or the query alone in a fence marked sql, which is final.
+    Reward: 1 if the query gives the right rows on each of five hidden databases, else 0.
+    Episode end: any reply without a call, or the turns are used up; six calls are allowed.
 
     Args:
         holdout: what is in one split alone. With ``"families"`` a question whatever its numbers: no question of the
@@ -140,16 +144,8 @@ class SQL(ToolTask[SqlState]):
     def begin(self, rng: random.Random, level: int) -> SqlState:
         """Draws questions until the right rows are not empty and differ between two databases."""
         while True:
-            if _tells(task := _draft(rng, level)):
+            if _tells_apart(task := _draft(rng, level)):
                 return task
-
-    def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> Session[SqlState] | None:
-        """The question decides the split, so no database is made for those of the others."""
-        for _ in range(DRAWS):
-            task = _draft(rng, level)
-            if accepts(self._content(task)) and _tells(task):
-                return self.opened(task, level)
-        return None
 
     def budget(self, level: int) -> int:
         """Six queries on the visible database."""
@@ -161,10 +157,7 @@ class SQL(ToolTask[SqlState]):
 
     def content(self, state: Session[SqlState]) -> str:
         """The question, with ``holdout="families"`` whatever its numbers; the databases behind it do not count."""
-        return self._content(state.world)
-
-    def _content(self, world: SqlState) -> str:
-        return _family(world.question) if self.holdout == "families" else world.question
+        return _family(state.world.question) if self.holdout == "families" else state.world.question
 
     def enumerate_contents(self, level: int) -> Sequence[str] | None:
         """Every question of the level without its numbers; None where single questions are divided."""
@@ -185,7 +178,7 @@ class SQL(ToolTask[SqlState]):
         if sql is None:
             return unparsable("no query: put it in a fence marked sql")
         for index in range(1, HIDDEN + 1):
-            database = hidden(world.seed, world.domain, index)
+            database = open_database(world.seed, world.domain, index)
             try:
                 table = query(database, sql)
             except ToolError as error:
@@ -229,7 +222,6 @@ def _columns(part: QueryPart, before: str) -> list[str]:
 
 @lru_cache(maxsize=256)
 def _bytes(seed: int, domain: int, index: int) -> bytes:
-    """One database; index 0 is the one that can be looked at."""
     rng = random.Random(seed * 64 + index)
     connection = sqlite3.connect(":memory:")
     taken: set[str] = set()
@@ -257,18 +249,11 @@ def _title(rng: random.Random) -> str:
     return f"{made_up_names.surname(rng)} {made_up_names.town(rng)}"
 
 
-def _open(seed: int, domain: int, index: int) -> sqlite3.Connection:
+def open_database(seed: int, domain: int, index: int) -> sqlite3.Connection:
+    """One database of a task: 0 is the one that can be looked at, 1 to 5 are hidden."""
     connection = sqlite3.connect(":memory:")
     connection.deserialize(_bytes(seed, domain, index))
     return guard(connection)
-
-
-def visible(seed: int, domain: int) -> sqlite3.Connection:
-    return _open(seed, domain, 0)
-
-
-def hidden(seed: int, domain: int, index: int) -> sqlite3.Connection:
-    return _open(seed, domain, index)
 
 
 def _same(first: Table, second: Table, ordered: bool) -> bool:
@@ -283,9 +268,11 @@ def _plain(value: Any) -> Any:
     return float(f"{value:.9g}") if isinstance(value, int | float) else value
 
 
-def _tells(task: SqlState) -> bool:
+def _tells_apart(task: SqlState) -> bool:
     """Whether the right rows are there, and differ from one database to the next: no fixed rows are right on all."""
-    first, second = (query(_open(task.seed, task.domain, index), task.gold, trusted=True).rows for index in (0, 1))
+    first, second = (
+        query(open_database(task.seed, task.domain, index), task.gold, trusted=True).rows for index in (0, 1)
+    )
     return bool(first) and bool(second) and sorted(first, key=repr) != sorted(second, key=repr)
 
 
@@ -295,8 +282,8 @@ def _tells(task: SqlState) -> bool:
 def _draft(rng: random.Random, level: int) -> SqlState:
     """A question, on databases whose right rows may be empty or always the same."""
     domain = rng.randrange(len(DOMAINS))
-    question, gold, ordered = rng.choice(MAKERS[level - 1])(rng, DOMAINS[domain])
-    return SqlState(rng.getrandbits(48), domain, question, gold, ordered)
+    question, gold = rng.choice(MAKERS[level - 1])(rng, DOMAINS[domain])
+    return SqlState(rng.getrandbits(48), domain, question, gold, " ORDER BY " in gold)
 
 
 def _some(rng: random.Random, part: QueryPart) -> tuple[str, int]:
@@ -331,7 +318,6 @@ def _filter(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
         f"Which {part.table} have the {part.kind} '{kind}' and a value of {part.number} {word} {number}? Give their "
         "names.",
         f"SELECT name FROM {part.table} WHERE {part.kind} = '{kind}' AND {part.number} {sign} {number}",
-        False,
     )
 
 
@@ -343,7 +329,6 @@ def _count(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
         f"How many {part.table} have {with_article(part.kind)} other than '{kind}' and a value of {part.number} of at "
         f"least {number}?{only}",
         f"SELECT count(*) FROM {rows} WHERE {part.kind} <> '{kind}' AND {part.number} >= {number}",
-        False,
     )
 
 
@@ -353,10 +338,8 @@ def _top(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     count = rng.randint(2, 4)
     return (
         f"Which {count} {part.table} have the highest values of {part.number}? Give name and {part.number}, the "
-        "highest "
-        f"first; among equal values the smaller id comes first.{only}",
+        f"highest first; among equal values the smaller id comes first.{only}",
         f"SELECT name, {part.number} FROM {rows} ORDER BY {part.number} DESC, id LIMIT {count}",
-        True,
     )
 
 
@@ -368,7 +351,6 @@ def _groups(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
         f"For each {part.kind} that at least {least} {part.table} have, give the {part.kind}, the number of these "
         f"{part.table}, and the average of their {part.number}.{only}",
         f"SELECT {part.kind}, count(*), avg({part.number}) FROM {rows} GROUP BY {part.kind} HAVING count(*) >= {least}",
-        False,
     )
 
 
@@ -378,11 +360,10 @@ def _years(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     rows, only = _limited(rng, part, part)
     return (
         f"Take the {part.table} with the {part.kind} '{kind}' or a value of {part.number} above {number}. For each "
-        "year that has "
-        f"any, give the year and the sum and the maximum of their {part.number}, the latest year first.{only}",
+        f"year that has any, give the year and the sum and the maximum of their {part.number}, the latest year "
+        f"first.{only}",
         f"SELECT year, sum({part.number}), max({part.number}) FROM {rows} WHERE {part.kind} = '{kind}' "
         f"OR {part.number} > {number} GROUP BY year ORDER BY year DESC",
-        True,
     )
 
 
@@ -391,11 +372,9 @@ def _owners(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     kind, number = _some(rng, item)
     return (
         f"Which {owner.table} have a {item.one} with the {item.kind} '{kind}' and a value of {item.number} above "
-        f"{number}? "
-        "Give each name once.",
+        f"{number}? Give each name once.",
         f"SELECT DISTINCT o.name FROM {owner.table} o JOIN {item.table} i ON i.{owner.one}_id = o.id "
         f"WHERE i.{item.kind} = '{kind}' AND i.{item.number} > {number}",
-        False,
     )
 
 
@@ -405,11 +384,9 @@ def _totals(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     kind, _ = _some(rng, event)
     return (
         f"For each {owner.one} whose {item.table} have {event.table} with {with_article(event.kind)} other than "
-        f"'{kind}', give the name "
-        f"of the {owner.one} and the sum of {event.number} over these {event.table}.{only}",
+        f"'{kind}', give the name of the {owner.one} and the sum of {event.number} over these {event.table}.{only}",
         f"SELECT o.name, sum(e.{event.number}) FROM {owner.table} o JOIN {item.table} i ON i.{owner.one}_id = o.id "
         f"JOIN {rows} e ON e.{item.one}_id = i.id WHERE e.{event.kind} <> '{kind}' GROUP BY o.id",
-        False,
     )
 
 
@@ -419,11 +396,9 @@ def _counted_with_none(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draf
     rows, only = _limited(rng, item, event)
     return (
         f"For each {owner.one}, give the name and how many of its {item.table} have the {item.kind} '{kind}', or 0 if "
-        "none "
-        f"has it.{only}",
+        f"none has it.{only}",
         f"SELECT o.name, count(i.id) FROM {owner.table} o LEFT JOIN {rows} i ON i.{owner.one}_id = o.id "
         f"AND i.{item.kind} = '{kind}' GROUP BY o.id",
-        False,
     )
 
 
@@ -432,11 +407,9 @@ def _above_own_average(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draf
     rows, only = _limited(rng, part, parts[2])
     return (
         f"Which {part.table} have a value of {part.number} above the average of all {part.table} with the same "
-        f"{part.kind}? "
-        f"Give name and {part.kind}.{only}",
+        f"{part.kind}? Give name and {part.kind}.{only}",
         f"SELECT name, {part.kind} FROM {rows} a WHERE {part.number} > "
         f"(SELECT avg({part.number}) FROM {rows} b WHERE b.{part.kind} = a.{part.kind})",
-        False,
     )
 
 
@@ -445,11 +418,9 @@ def _without(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     kind, number = _some(rng, event)
     return (
         f"Which {item.table} have no {event.one} with the {event.kind} '{kind}' and a value of {event.number} above "
-        f"{number}? "
-        "Give their names.",
+        f"{number}? Give their names.",
         f"SELECT name FROM {item.table} i WHERE NOT EXISTS (SELECT 1 FROM {event.table} e WHERE e.{item.one}_id = i.id "
         f"AND e.{event.kind} = '{kind}' AND e.{event.number} > {number})",
-        False,
     )
 
 
@@ -458,11 +429,9 @@ def _second(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     rows, only = _limited(rng, part, parts[2])
     return (
         f"For each {part.kind} whose {part.table} have at least two different values of {part.number}, give the "
-        f"{part.kind} "
-        f"and the second highest of these values.{only}",
+        f"{part.kind} and the second highest of these values.{only}",
         f"SELECT {part.kind}, max({part.number}) FROM {rows} a WHERE {part.number} < (SELECT max({part.number}) "
         f"FROM {rows} b WHERE b.{part.kind} = a.{part.kind}) GROUP BY {part.kind}",
-        False,
     )
 
 
@@ -475,7 +444,6 @@ def _best_of_each(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
         f"WITH s AS (SELECT i.name, i.{owner.one}_id AS owner, sum(e.{event.number}) AS total FROM {item.table} i "
         f"JOIN {rows} e ON e.{item.one}_id = i.id GROUP BY i.id) SELECT o.name, s.name, s.total FROM s "
         f"JOIN {owner.table} o ON o.id = s.owner WHERE s.total = (SELECT max(total) FROM s t WHERE t.owner = s.owner)",
-        False,
     )
 
 
@@ -486,7 +454,6 @@ def _every_kind(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
         f"Which {item.table} have {event.table} with every {event.kind} that occurs? Give their names.{only}",
         f"SELECT i.name FROM {item.table} i JOIN {rows} e ON e.{item.one}_id = i.id GROUP BY i.id "
         f"HAVING count(DISTINCT e.{event.kind}) = (SELECT count(DISTINCT {event.kind}) FROM {rows})",
-        False,
     )
 
 
@@ -495,12 +462,10 @@ def _share(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     rows, only = _limited(rng, event, event)
     return (
         f"For each {owner.kind} whose {owner.table} have {item.table} with {event.table}, give the {owner.kind} and "
-        "its "
-        f"share, in percent, of the sum of {event.number} over all {event.table}, rounded to one decimal.{only}",
+        f"its share, in percent, of the sum of {event.number} over all {event.table}, rounded to one decimal.{only}",
         f"SELECT o.{owner.kind}, round(100.0 * sum(e.{event.number}) / (SELECT sum({event.number}) FROM {rows}), 1) "
         f"FROM {owner.table} o JOIN {item.table} i ON i.{owner.one}_id = o.id JOIN {rows} e ON e.{item.one}_id = i.id "
         f"GROUP BY o.{owner.kind}",
-        False,
     )
 
 
@@ -512,7 +477,6 @@ def _latest(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
         f"how many {event.table} it has in that year.{only}",
         f"SELECT i.name, e.year, count(*) FROM {item.table} i JOIN {rows} e ON e.{item.one}_id = i.id WHERE e.year = "
         f"(SELECT max(year) FROM {rows} x WHERE x.{item.one}_id = i.id) GROUP BY i.id, e.year",
-        False,
     )
 
 

@@ -160,6 +160,11 @@ class Terminal(Task[TerminalState]):
     renaming, patches, stopping a process; packing, joining tables, scripts, a full-screen program; duplicates, logs,
     renaming in a ring, merges, bisection and other work on a repository's history.
 
+    Observation: the screen of 30 rows and where the cursor is; at first the chore and a prompt.
+    Actions: key presses: text is typed, and names such as ``<Enter>``, ``<C-c>`` and ``<Wait>`` are keys.
+    Reward: 1 if the workspace is as it was asked and all else as it was, else 0; what is printed earns nothing.
+    Episode end: ``<Done>`` alone, or 20 actions are used up.
+
     Args:
         holdout: what is in one split alone. With ``"families"`` a kind of chore: what the test split asks for, no
             task of the train split does. With ``"tasks"`` one chore, with its names and numbers.

@@ -128,11 +128,16 @@ def read(world: SearchWorld, title: str) -> str:
 
 
 class WorldSearch(ToolTask[SearchWorld]):
-    """Answer questions about a made-up world that need several searches.
+    r"""Answer questions about a made-up world that need several searches.
 
     Levels 1 to 5: 2 to 5 documents on the way, among 30 to 190; from level 3 on with bynames and namesakes.
 
     About 2,000 tasks per CPU-second at level 1 and 250 at level 5: a whole world is made for each.
+
+    Observation: the question; then the titles that a search lists, or the document that was read.
+    Actions: a call of ``search`` or ``read``; any other reply is the answer, alone in ``\boxed{}``.
+    Reward: 1 for the right answer, else 0; a search earns nothing.
+    Episode end: any reply without a call, or the turns are used up; three calls a document and two more are allowed.
 
     Args:
         hops: how many documents lie on the way, from 1 to 5; the level decides if None. The worlds are those of the

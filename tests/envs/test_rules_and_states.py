@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlvr.envs.agentic.sql import SQL
 from rlvr.envs.algorithmic import queries, rewriting
 from rlvr.envs.logic import tracking
 from rlvr.envs.logic.relations import FamilyTree
@@ -408,7 +407,6 @@ SPLIT_FIRST = [
     Cryptarithms,
     FamilyTree,
     Syllogisms,
-    SQL,
 ]
 
 

@@ -7,7 +7,7 @@ import sqlite3
 import gymnasium as gym
 import pytest
 
-from rlvr.envs.agentic.sql import visible
+from rlvr.envs.agentic.sql import open_database
 from rlvr.envs.tools import SQLite, ToolError
 from rlvr.envs.tools import sql as module
 from rlvr.envs.tools.sql import HERE_COPIES, _copies, _Costly, _select, guard, query
@@ -37,9 +37,9 @@ WIDE = MANY + f"SELECT {', '.join(['x'] * 500)} FROM t, b"
 @pytest.mark.parametrize("sql", WITHIN_A_STEP.values(), ids=WITHIN_A_STEP)
 def test_a_long_step_is_ended(sql: str) -> None:
     with pytest.raises(_Costly):
-        _select(visible(1, 0), sql, 10, 2_000_000, 0.05)
+        _select(open_database(1, 0, 0), sql, 10, 2_000_000, 0.05)
     with pytest.raises(ToolError, match="too"):
-        query(visible(1, 0), sql)
+        query(open_database(1, 0, 0), sql)
 
 
 @pytest.mark.slow
@@ -47,12 +47,12 @@ def test_a_long_step_is_ended(sql: str) -> None:
 def test_a_statement_that_multiplies_is_prepared_elsewhere(sql: str) -> None:
     assert sql is WIDE or _copies(sql) > HERE_COPIES
     with pytest.raises(ToolError, match=r"too|over|syntax"):
-        query(visible(1, 0), sql)
+        query(open_database(1, 0, 0), sql)
 
 
 def test_what_runs_elsewhere_says_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     asked = "SELECT id, name, birth_year / 7.0, NULL, x'00ff', country FROM authors ORDER BY id"
-    here = query(visible(1, 0), asked)
+    here = query(open_database(1, 0, 0), asked)
     path = tmp_path / "x.db"
     with sqlite3.connect(path) as made:
         made.execute("CREATE TABLE t (a)")
@@ -61,7 +61,7 @@ def test_what_runs_elsewhere_says_the_same(monkeypatch: pytest.MonkeyPatch, tmp_
     kit = SQLite(path)
     session = kit.open()
     monkeypatch.setattr(module, "HERE_COPIES", -1.0)
-    assert query(visible(1, 0), asked) == here
+    assert query(open_database(1, 0, 0), asked) == here
     assert query(session, "SELECT sum(a) FROM t").rows == [(10,)]
     with pytest.raises(ToolError, match="no such table"):
         query(session, "SELECT 1 FROM nowhere")

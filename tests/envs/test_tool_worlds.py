@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rlvr.envs.agentic import shop
 from rlvr.envs.agentic.service_desk import ServiceDesk
-from rlvr.envs.agentic.sql import DOMAINS, HIDDEN, SQL, _bytes, hidden, visible
+from rlvr.envs.agentic.sql import DOMAINS, HIDDEN, SQL, _bytes, open_database
 from rlvr.envs.agentic.world_search import WorldSearch, index, make
 from rlvr.envs.tools import Call, ToolError, write_call
 from rlvr.envs.tools.sql import guard, query
@@ -150,7 +150,7 @@ def test_the_gold_query_is_right_and_what_it_shows_on_the_visible_database_is_no
         state = task.start(random.Random(seed), level)
         world = state.world
         assert task.judge(world, task.direct_answer(state)).reward == 1.0
-        rows = query(visible(world.seed, world.domain), world.gold).rows
+        rows = query(open_database(world.seed, world.domain, 0), world.gold).rows
         literal = " UNION ALL ".join("SELECT " + ", ".join(map(_literal, row)) for row in rows[:25])
         assert task.judge(world, f"```sql\n{literal}\n```").reward == 0.0
         assert task.judge(world, f"```sql\nSELECT * FROM ({world.gold}) WHERE 0\n```").reward == 0.0
@@ -200,7 +200,7 @@ def test_a_holdout_that_there_is_not_is_refused():
 
 @pytest.mark.parametrize("sql", HOSTILE_SQL)
 def test_hostile_sql_is_refused_and_changes_nothing(sql: str):
-    database = visible(1, 0)
+    database = open_database(1, 0, 0)
     before = query(database, "SELECT count(*), sum(pages) FROM books").rows
     with pytest.raises(ToolError):
         query(database, sql)
@@ -214,7 +214,7 @@ def test_hostile_sql_is_refused_and_changes_nothing(sql: str):
 @given(st.text(max_size=60))
 def test_any_text_is_a_result_or_a_complaint(sql: str):
     with contextlib.suppress(ToolError):
-        assert query(hidden(1, 0, 1), sql).columns
+        assert query(open_database(1, 0, 1), sql).columns
 
 
 def test_order_counts_only_where_it_is_asked_for():
