@@ -165,7 +165,7 @@ class HackingSigns:
     faults: tuple[FaultCause, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
+        """The fields as plain JSON types, as the viewer reads them."""
         return asdict(self)
 
 

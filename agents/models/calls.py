@@ -54,7 +54,7 @@ class AdaptiveLimit:
 
     @property
     def limit(self) -> int:
-        """The limit now."""
+        """How many calls may be under way at once now."""
         return int(self._limit)
 
     def enter(self, end: float) -> bool:
@@ -143,7 +143,7 @@ class FailuresInARow:
         return self._given_up
 
     def answered(self) -> None:
-        """A call was answered."""
+        """Count an answer: failures in a row begin anew."""
         with self._changed:
             self._cause, self._count, self._answered, self._given_up = (), 0, True, ""
 

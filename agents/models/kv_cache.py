@@ -76,7 +76,7 @@ class InPlaceLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     get_max_cache_shape = get_max_length  # what some trainers' versions of transformers call it
 
     def reset(self) -> None:
-        """Forget all columns."""
+        """Forget all columns, for another batch in the same memory."""
         self.length = 0
 
     def _moved(self, states: torch.Tensor, indices: torch.Tensor | None = None) -> torch.Tensor:

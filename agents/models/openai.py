@@ -319,11 +319,11 @@ def _messages(
                 sent.append({"role": role, "content": text})
                 continue
             functions = [{"name": name, "arguments": json.dumps(dict(arguments))} for name, arguments in calls]
-            call = [
+            tool_calls = [
                 {"id": call_id, "type": "function", "function": function}
                 for call_id, function in zip(open_calls, functions, strict=True)
             ]
-            sent.append({"role": role, "content": before or None, "tool_calls": call})
+            sent.append({"role": role, "content": before or None, "tool_calls": tool_calls})
         elif role == "tool" and open_calls:
             # One text answers all calls of a turn, and each call wants an answer.
             first, *others = open_calls

@@ -71,7 +71,7 @@ class ServerProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs."""
+        """Whether the process of the engine still runs."""
         return self.process.poll() is None
 
     def close(self) -> None:

@@ -185,7 +185,7 @@ def _element(visit: Visit, number: int) -> Link | FormField:
 
 
 def view(visit: Visit) -> str:
-    """The page as text."""
+    """The page as text: the menu, its parts, then the form, with a number for each link and field."""
     site, page = site_of(visit), page_of(visit)
     menu = _menu(site)
     number = len(menu)
@@ -394,8 +394,8 @@ def _before(rng: random.Random, site: Site, visited: Sequence[int], visitor: str
         values, _ = _form(rng, site, number, visitor, settings)
         server, _, _ = sites.post(site, server, f"/entry/{number}", dict(values))
         if site.kind == "shop":
-            values_of_order = {"name": visitor, "address": address, "delivery": rng.choice(sites.DELIVERIES)}
-            server, _, _ = sites.post(site, server, "/basket", values_of_order)
+            order = {"name": visitor, "address": address, "delivery": rng.choice(sites.DELIVERIES)}
+            server, _, _ = sites.post(site, server, "/basket", order)
     return server
 
 

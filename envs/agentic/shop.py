@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import random
 import sqlite3
-import threading
 from collections.abc import Callable
 from contextlib import closing
 from typing import Annotated, Any, Literal, NamedTuple
@@ -67,24 +66,10 @@ class Desk(NamedTuple):
     talk: tuple[tuple[str, str], ...] = ()
 
 
-class _Kept(threading.local):
-    """The database that a thread read last, open: to open it takes ten times as long as to read."""
-
-    database: bytes | None = None
-    connection: sqlite3.Connection | None = None
-
-
-_kept = _Kept()
-
-
 def read(database: bytes, sql: str, *values: object) -> list[tuple[Any, ...]]:
     """The rows of a query of ours."""
-    if _kept.connection is None or _kept.database is not database:
-        if _kept.connection is not None:
-            _kept.connection.close()
-        _kept.database, _kept.connection = database, _open(database)
-        _kept.connection.execute("PRAGMA query_only = ON")
-    return _kept.connection.execute(sql, values).fetchall()
+    with closing(_open(database)) as connection:
+        return connection.execute(sql, values).fetchall()
 
 
 def change(database: bytes, *statements: tuple[str, tuple[object, ...]]) -> bytes:

@@ -152,7 +152,7 @@ class SQL(ToolTask[SqlState]):
         return 6
 
     def difficulty(self, state: Session[SqlState]) -> float:
-        """Keywords of the query."""
+        """How many keywords the reference query has."""
         return float(len(re.findall(r"\b[A-Z]{2,}\b", state.world.gold)))
 
     def content(self, state: Session[SqlState]) -> str:

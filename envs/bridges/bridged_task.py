@@ -277,7 +277,7 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
     # the bridge
 
     def begin(self, level: int) -> Live:
-        """A new foreign environment."""
+        """A new foreign environment of this level, not reset yet."""
         raise NotImplementedError
 
     def first(self, live: Live, seed: int) -> str:
@@ -289,7 +289,7 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
         raise NotImplementedError
 
     def end(self, live: Live) -> None:
-        """Close it."""
+        """Close a foreign environment that no state needs any more."""
 
 
 def _recorded(before: str, text: str, reward: float = 0.0) -> str:

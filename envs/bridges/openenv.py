@@ -27,6 +27,7 @@ from rlvr.envs.bridges.remote import (
     ServerStep,
     answer_if_any,
     exchange,
+    function_schema,
     listed_digest,
     reported_digest,
 )
@@ -303,17 +304,7 @@ class OpenEnv(BridgedEnv):
         tools = observation.get("tools") if isinstance(observation, dict) else None
         if not isinstance(tools, list) or not all(isinstance(tool, dict) and "name" in tool for tool in tools):
             raise ServerError(f"{self.url} does not list its tools: {_error(answer)}; give to_action")
-        return [
-            {
-                "type": "function",
-                "function": {
-                    "name": str(tool["name"]),
-                    "description": str(tool.get("description", "")),
-                    "parameters": dict(tool.get("input_schema") or {}),
-                },
-            }
-            for tool in tools
-        ]
+        return [function_schema(tool, {}) for tool in tools]
 
     def _schema(self, until: float) -> dict[str, Any]:
         """The JSON schema of the server's actions."""

@@ -22,6 +22,7 @@ from rlvr.envs.bridges.remote import (
     answer_if_any,
     exchange,
     exchange_text,
+    function_schema,
     listed_digest,
     reported_digest,
 )
@@ -213,18 +214,7 @@ class OpenReward(BridgedEnv):
         self._terminal = self._taker(body.get("terminal_tool"), schemas)
         if self._terminal and list(schemas) == [self._terminal[0]]:
             return []
-        empty = {"type": "object", "properties": {}}
-        return [
-            {
-                "type": "function",
-                "function": {
-                    "name": tool["name"],
-                    "description": str(tool.get("description") or ""),
-                    "parameters": tool.get("input_schema") or empty,
-                },
-            }
-            for tool in listed
-        ]
+        return [function_schema(tool, {"type": "object", "properties": {}}) for tool in listed]
 
     def _taker(self, terminal: Any, schemas: Mapping[str, Any]) -> tuple[str, str | None] | None:
         """The tool that takes a text without a call, and its argument."""

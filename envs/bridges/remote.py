@@ -198,7 +198,7 @@ class BridgedEnv(gym.Env[str, str]):
         return ServerDigest()
 
     def _begin(self, seed: int | None, options: Mapping[str, Any]) -> ServerStep:
-        """Begin an episode."""
+        """Begin an episode on the server; the step has its first observation."""
         raise NotImplementedError
 
     def _play(self, action: str) -> ServerStep:
@@ -263,13 +263,8 @@ class BridgedEnv(gym.Env[str, str]):
             verdict = provoked_verdict(f"the server {self.url}", error)
         else:
             verdict = Verdict(0.0, status, reason=f"{type(error).__name__}: {error}"[:500])
-        return (
-            verdict.reason,
-            0.0,
-            verdict.valid,
-            not verdict.valid,
-            {**self._facts(), "verdict": verdict, "success": False},
-        )
+        info = {**self._facts(), "verdict": verdict, "success": False}
+        return verdict.reason, 0.0, verdict.valid, not verdict.valid, info
 
     def _is_provoked(self, text: str) -> bool:
         """Whether a fresh session fails on the action again, and another one does not on an empty text."""
@@ -349,11 +344,18 @@ def reported_digest(text: Any) -> ServerDigest | None:
     return ServerDigest(parts["rows"], parts["settings"], parts["code"])
 
 
+def function_schema(listed: Mapping[str, Any], without: Mapping[str, Any]) -> dict[str, Any]:
+    """A tool as a server lists it, in the form of chat templates; ``without`` are the parameters of one without any."""
+    parameters = dict(listed.get("input_schema") or without)
+    described = {"name": str(listed["name"]), "description": str(listed.get("description") or "")}
+    return {"type": "function", "function": {**described, "parameters": parameters}}
+
+
 def listed_digest(tasks: Any) -> str:
     """The digest of the tasks that a server lists; "" for what is no list of any."""
-    return (
-        digest_of_texts(json.dumps(task, sort_keys=True) for task in tasks) if isinstance(tasks, list) and tasks else ""
-    )
+    if not isinstance(tasks, list) or not tasks:
+        return ""
+    return digest_of_texts(json.dumps(task, sort_keys=True) for task in tasks)
 
 
 def exchange_text(

@@ -6,6 +6,7 @@ they lack is an error of that one environment.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 # What the ids of other suites begin with, those of OpenSpiel's games among them, wherever their packages are installed.
@@ -41,152 +42,89 @@ class BridgedGame(NamedTuple):
     later: bool = False
 
 
-REASONING_GYM: dict[str, DataSet] = {
-    "ab": DataSet((0, 1, 2, 3)),
-    "acre": DataSet(),
-    "advanced_geometry": DataSet((0, 1, 2, 3)),
-    "aiw": DataSet((0, 1, 2, 3, 4, 5)),
-    "arc_1d": DataSet((0, 1, 2, 3)),
-    "arc_agi": DataSet((0, 1, 2, 3)),
-    "base_conversion": DataSet((0, 1, 2, 3)),
-    "basic_arithmetic": DataSet((0, 1, 2, 3, 4)),
-    "bf": DataSet((0, 1, 2)),
-    "binary_alternation": DataSet((0, 1, 2)),
-    "binary_matrix": DataSet((0, 1)),
-    "bitwise_arithmetic": DataSet((0, 1, 2, 3, 4, 5)),
+# By the number of levels that work, those from 0 on.
+_FIRST_LEVELS: Final = {
+    0: "acre gsm_symbolic knight_swap list_functions",
+    1: "modulo_grid needle_haystack number_sorting self_reference",
+    2: (
+        "binary_matrix caesar_cipher circuit_logic game_of_life game_of_life_halting group_anagrams jugs "
+        "manipulate_matrix polynomial_multiplication rotate_matrix spiral_matrix survo word_ladder"
+    ),
+    3: (
+        "bf binary_alternation cryptarithm fraction_simplification graph_color largest_island mahjong_puzzle maze "
+        "palindrome_generation palindrome_partitioning pool_matrix prime_factorization ransom_note rotten_oranges "
+        "sentence_reordering shortest_path simple_geometry string_insertion string_splitting string_synthesis "
+        "word_sequence_reversal"
+    ),
+    4: (
+        "ab advanced_geometry arc_1d arc_agi base_conversion calendar_arithmetic color_cube_rotation "
+        "complex_arithmetic count_bits count_primes countdown course_schedule decimal_arithmetic "
+        "decimal_chain_sum dice futoshiki gcd isomorphic_strings kakurasu knights_knaves lcm letter_jumble "
+        "n_queens number_filtering number_format path_star polynomial_equations simple_equations "
+        "simple_integration string_manipulation sudoku syllogism tsumego word_sorting zebra_puzzles"
+    ),
+    5: "basic_arithmetic emoji_mystery figlet_font letter_counting power_function rectangle_count spell_backward",
+    6: (
+        "aiw bitwise_arithmetic chain_sum coin_flip family_relationships intermediate_integration leg_counting "
+        "products puzzle24 quantum_lock rearc time_intervals"
+    ),
+}
+_OTHER_LEVELS: Final = {
     "boxnet": DataSet((0, 1, 2, 3, 4, 5), solved=False),
-    "caesar_cipher": DataSet((0, 1)),
-    "calendar_arithmetic": DataSet((0, 1, 2, 3)),
-    "chain_sum": DataSet((0, 1, 2, 3, 4, 5)),
-    "circuit_logic": DataSet((0, 1)),
     "codeio": DataSet((0, 2, 3)),
-    "coin_flip": DataSet((0, 1, 2, 3, 4, 5)),
-    "color_cube_rotation": DataSet((0, 1, 2, 3)),
-    "complex_arithmetic": DataSet((0, 1, 2, 3)),
-    "count_bits": DataSet((0, 1, 2, 3)),
-    "count_primes": DataSet((0, 1, 2, 3)),
-    "countdown": DataSet((0, 1, 2, 3)),
-    "course_schedule": DataSet((0, 1, 2, 3)),
-    "cryptarithm": DataSet((0, 1, 2)),
-    "decimal_arithmetic": DataSet((0, 1, 2, 3)),
-    "decimal_chain_sum": DataSet((0, 1, 2, 3)),
-    "dice": DataSet((0, 1, 2, 3)),
-    "emoji_mystery": DataSet((0, 1, 2, 3, 4)),
-    "family_relationships": DataSet((0, 1, 2, 3, 4, 5)),
-    "figlet_font": DataSet((0, 1, 2, 3, 4)),
-    "fraction_simplification": DataSet((0, 1, 2)),
-    "futoshiki": DataSet((0, 1, 2, 3)),
-    "game_of_life": DataSet((0, 1)),
-    "game_of_life_halting": DataSet((0, 1)),
-    "gcd": DataSet((0, 1, 2, 3)),
-    "graph_color": DataSet((0, 1, 2)),
-    "group_anagrams": DataSet((0, 1)),
-    "gsm_symbolic": DataSet(),
-    "intermediate_integration": DataSet((0, 1, 2, 3, 4, 5)),
-    "isomorphic_strings": DataSet((0, 1, 2, 3)),
-    "jugs": DataSet((0, 1)),
-    "kakurasu": DataSet((0, 1, 2, 3)),
-    "knight_swap": DataSet(),
-    "knights_knaves": DataSet((0, 1, 2, 3)),
-    "largest_island": DataSet((0, 1, 2)),
-    "lcm": DataSet((0, 1, 2, 3)),
-    "leg_counting": DataSet((0, 1, 2, 3, 4, 5)),
-    "letter_counting": DataSet((0, 1, 2, 3, 4)),
-    "letter_jumble": DataSet((0, 1, 2, 3)),
-    "list_functions": DataSet(),
-    "mahjong_puzzle": DataSet((0, 1, 2)),
-    "manipulate_matrix": DataSet((0, 1)),
-    "maze": DataSet((0, 1, 2)),
     "mini_sudoku": DataSet((0, 1, 3)),
-    "modulo_grid": DataSet((0,)),
-    "n_queens": DataSet((0, 1, 2, 3)),
-    "needle_haystack": DataSet((0,)),
-    "number_filtering": DataSet((0, 1, 2, 3)),
-    "number_format": DataSet((0, 1, 2, 3)),
     "number_sequence": DataSet((0,), note="its other levels hang on some seeds"),
-    "number_sorting": DataSet((0,)),
-    "palindrome_generation": DataSet((0, 1, 2)),
-    "palindrome_partitioning": DataSet((0, 1, 2)),
-    "path_star": DataSet((0, 1, 2, 3)),
-    "polynomial_equations": DataSet((0, 1, 2, 3)),
-    "polynomial_multiplication": DataSet((0, 1)),
-    "pool_matrix": DataSet((0, 1, 2)),
-    "power_function": DataSet((0, 1, 2, 3, 4)),
-    "prime_factorization": DataSet((0, 1, 2)),
-    "products": DataSet((0, 1, 2, 3, 4, 5)),
-    "puzzle24": DataSet((0, 1, 2, 3, 4, 5)),
-    "quantum_lock": DataSet((0, 1, 2, 3, 4, 5)),
-    "ransom_note": DataSet((0, 1, 2)),
-    "rearc": DataSet((0, 1, 2, 3, 4, 5)),
-    "rectangle_count": DataSet((0, 1, 2, 3, 4)),
-    "rotate_matrix": DataSet((0, 1)),
-    "rotten_oranges": DataSet((0, 1, 2)),
     "rubiks_cube": DataSet(note="cubes of three, which come with a solution"),
     "rush_hour": DataSet((0, 1), solved=False),
-    "self_reference": DataSet((0,)),
-    "sentence_reordering": DataSet((0, 1, 2)),
-    "shortest_path": DataSet((0, 1, 2)),
-    "simple_equations": DataSet((0, 1, 2, 3)),
-    "simple_geometry": DataSet((0, 1, 2)),
-    "simple_integration": DataSet((0, 1, 2, 3)),
     "sokoban": DataSet((1, 2, 3, 4, 5)),
-    "spell_backward": DataSet((0, 1, 2, 3, 4)),
-    "spiral_matrix": DataSet((0, 1)),
-    "string_insertion": DataSet((0, 1, 2)),
-    "string_manipulation": DataSet((0, 1, 2, 3)),
-    "string_splitting": DataSet((0, 1, 2)),
-    "string_synthesis": DataSet((0, 1, 2)),
-    "sudoku": DataSet((0, 1, 2, 3)),
-    "survo": DataSet((0, 1)),
-    "syllogism": DataSet((0, 1, 2, 3)),
-    "time_intervals": DataSet((0, 1, 2, 3, 4, 5)),
     "tower_of_hanoi": DataSet((1, 2)),
-    "tsumego": DataSet((0, 1, 2, 3)),
-    "word_ladder": DataSet((0, 1)),
-    "word_sequence_reversal": DataSet((0, 1, 2)),
-    "word_sorting": DataSet((0, 1, 2, 3)),
-    "zebra_puzzles": DataSet((0, 1, 2, 3)),
 }
+_BY_COUNT = {name: DataSet(tuple(range(count))) for count, names in _FIRST_LEVELS.items() for name in names.split()}
+REASONING_GYM: dict[str, DataSet] = dict(sorted((_BY_COUNT | _OTHER_LEVELS).items()))
 
 REFUSED_DATA_SETS = {
     "composite": "needs other data sets to be composed of; mix environments instead",
     "propositional_logic": "its scorer takes any premise copied back for a conclusion, and items have no answer",
 }
 
+
+def _single(
+    kind: str, settings: Sequence[dict[str, Any]], turns: int | tuple[int, ...], note: str = "", later: bool = False
+) -> BridgedGame:
+    """The game of TextArena whose class is ``kind``; ``turns`` of each level, or of all."""
+    turns = (turns,) * len(settings) if isinstance(turns, int) else turns
+    return BridgedGame(f"{kind}.env:{kind}Env", tuple(settings), turns, note, later)
+
+
 TEXTARENA: dict[str, BridgedGame] = {
-    "2048": BridgedGame(
-        "Game2048.env:Game2048Env",
-        tuple({"target_tile": 2**power} for power in range(5, 10)),
-        (60, 100, 200, 400, 800),
-        later=True,
+    "2048": _single(
+        "Game2048", tuple({"target_tile": 2**power} for power in range(5, 10)), (60, 100, 200, 400, 800), later=True
     ),
-    "Bandit": BridgedGame(
-        "Bandit.env:BanditEnv",
+    "Bandit": _single(
+        "Bandit",
         ({"p_gap": 0.4, "num_turns": 20}, {"p_gap": 0.2, "num_turns": 20}, {"p_gap": 0.1, "num_turns": 20}),
-        (44, 44, 44),
+        44,
         later=True,
     ),
-    "Blackjack": BridgedGame("Blackjack.env:BlackjackEnv", ({"num_hands": 1}, {"num_hands": 3}), (30, 90), later=True),
-    "Countdown": BridgedGame("Countdown.env:CountdownEnv", ({},), (26,), "not every target can be reached"),
-    "Crosswords": BridgedGame(
-        "Crosswords.env:CrosswordsEnv",
+    "Blackjack": _single("Blackjack", ({"num_hands": 1}, {"num_hands": 3}), (30, 90), later=True),
+    "Countdown": _single("Countdown", ({},), 26, "not every target can be reached"),
+    "Crosswords": _single(
+        "Crosswords",
         ({"hardcore": False, "max_turns": 30, "num_words": 3}, {"hardcore": True, "max_turns": 30, "num_words": 3}),
-        (62, 62),
+        62,
     ),
-    "FifteenPuzzle": BridgedGame(
-        "FifteenPuzzle.env:FifteenPuzzleEnv", ({"max_turns": 200},), (402,), "only arrangements that can be solved"
-    ),
-    "FrozenLake": BridgedGame(
-        "FrozenLake.env:FrozenLakeEnv",
+    "FifteenPuzzle": _single("FifteenPuzzle", ({"max_turns": 200},), 402, "only arrangements that can be solved"),
+    "FrozenLake": _single(
+        "FrozenLake",
         (
             {"size": 4, "num_holes": 3},
             {"size": 4, "num_holes": 3, "randomize_start_goal": True},
             {"size": 5, "num_holes": 6},
         ),
-        (202, 202, 202),
+        202,
     ),
-    "GuessTheNumber": BridgedGame(
-        "GuessTheNumber.env:GuessTheNumberEnv",
+    "GuessTheNumber": _single(
+        "GuessTheNumber",
         (
             {"min_number": 1, "max_number": 20, "max_turns": 10},
             {"min_number": 1, "max_number": 50, "max_turns": 10},
@@ -194,17 +132,11 @@ TEXTARENA: dict[str, BridgedGame] = {
         ),
         (22, 22, 26),
     ),
-    "Hangman": BridgedGame(
-        "Hangman.env:HangmanEnv", ({"hardcore": False}, {"hardcore": True}), (60, 60), "needs nltk's words"
-    ),
-    "LightsOut": BridgedGame(
-        "LightsOut.env:LightsOutEnv", ({"size": 3, "max_turns": 20}, {"size": 5, "max_turns": 20}), (42, 42)
-    ),
-    "LogicPuzzle": BridgedGame(
-        "LogicPuzzle.env:LogicPuzzleEnv", ({"difficulty": "easy"}, {"difficulty": "hard"}), (62, 62)
-    ),
-    "Mastermind": BridgedGame(
-        "Mastermind.env:MastermindEnv",
+    "Hangman": _single("Hangman", ({"hardcore": False}, {"hardcore": True}), 60, "needs nltk's words"),
+    "LightsOut": _single("LightsOut", ({"size": 3, "max_turns": 20}, {"size": 5, "max_turns": 20}), 42),
+    "LogicPuzzle": _single("LogicPuzzle", ({"difficulty": "easy"}, {"difficulty": "hard"}), 62),
+    "Mastermind": _single(
+        "Mastermind",
         (
             {"code_length": 4, "num_numbers": 6, "max_turns": 20, "duplicate_numbers": False},
             {"code_length": 4, "num_numbers": 8, "max_turns": 30, "duplicate_numbers": False},
@@ -212,41 +144,33 @@ TEXTARENA: dict[str, BridgedGame] = {
         ),
         (42, 62, 102),
     ),
-    "Minesweeper": BridgedGame(
-        "Minesweeper.env:MinesweeperEnv",
+    "Minesweeper": _single(
+        "Minesweeper",
         (
             {"rows": 5, "cols": 5, "num_mines": 5, "max_turns": 100},
             {"rows": 8, "cols": 8, "num_mines": 10, "max_turns": 100},
             {"rows": 10, "cols": 10, "num_mines": 20, "max_turns": 100},
             {"rows": 12, "cols": 12, "num_mines": 30, "max_turns": 100},
         ),
-        (202, 202, 202, 202),
+        202,
         later=True,
     ),
-    "RushHour": BridgedGame("RushHour.env:RushHourEnv", ({},), (200,)),
-    "Secretary": BridgedGame("Secretary.env:SecretaryEnv", ({"N": 5}, {"N": 10}), (12, 22)),
-    "Slitherlink": BridgedGame("Slitherlink.env:SlitherlinkEnv", ({"rows": 4, "cols": 4, "max_turns": 200},), (402,)),
-    "Sokoban": BridgedGame(
-        "Sokoban.env:SokobanEnv",
+    "RushHour": _single("RushHour", ({},), 200),
+    "Secretary": _single("Secretary", ({"N": 5}, {"N": 10}), (12, 22)),
+    "Slitherlink": _single("Slitherlink", ({"rows": 4, "cols": 4, "max_turns": 200},), 402),
+    "Sokoban": _single(
+        "Sokoban",
         (
             {"dim_room": (6, 6), "max_turns": 30, "num_boxes": 1},
             {"dim_room": (6, 6), "max_turns": 30, "num_boxes": 3},
         ),
-        (62, 62),
+        62,
     ),
-    "Sudoku": BridgedGame(
-        "Sudoku.env:SudokuEnv",
-        tuple({"clues": clues, "max_turns": 100} for clues in (75, 70, 60, 40)),
-        (202, 202, 202, 202),
+    "Sudoku": _single("Sudoku", tuple({"clues": clues, "max_turns": 100} for clues in (75, 70, 60, 40)), 202),
+    "ThreeCardMonte": _single(
+        "ThreeCardMonte", ({"num_cups": 3, "steps": 10}, {"num_cups": 5, "steps": 20}, {"num_cups": 9, "steps": 40}), 3
     ),
-    "ThreeCardMonte": BridgedGame(
-        "ThreeCardMonte.env:ThreeCardMonteEnv",
-        ({"num_cups": 3, "steps": 10}, {"num_cups": 5, "steps": 20}, {"num_cups": 9, "steps": 40}),
-        (3, 3, 3),
-    ),
-    "WordSearch": BridgedGame(
-        "WordSearch.env:WordSearchEnv", ({"hardcore": False}, {"hardcore": True}), (42, 42), "needs nltk's words"
-    ),
+    "WordSearch": _single("WordSearch", ({"hardcore": False}, {"hardcore": True}), 42, "needs nltk's words"),
 }
 
 REFUSED_GAMES = {
@@ -299,8 +223,8 @@ GEM: dict[str, BridgedGame] = {
     "GuessTheNumber": BridgedGame(
         "guess_the_number:GuessTheNumberEnv",
         tuple(
-            {"min_number": 1, "max_number": max_rows, "max_turns": turns}
-            for max_rows, turns in ((50, 7), (500, 10), (5000, 14))
+            {"min_number": 1, "max_number": largest, "max_turns": turns}
+            for largest, turns in ((50, 7), (500, 10), (5000, 14))
         ),
         (7, 10, 14),
     ),

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from rlvr.envs.sandbox import plans, probes
 from rlvr.envs.sandbox.direct import DEFAULT_IMAGE, ContainerBackend, LocalBackend
@@ -350,16 +350,30 @@ class Channel:
         return self._running.hang_up(1.0)
 
 
-class SandboxSession:
-    """A persistent interpreter. Not for several threads at once. Use as a context manager, or ``close`` it."""
+class LiveProgram:
+    """A program that answers until it is closed: a context manager, not for several threads at once."""
 
     def __init__(self, running: Running, limits: Limits) -> None:
         self._running, self._limits = running, limits
 
     @property
     def alive(self) -> bool:
-        """False once the program has ended, by itself or by a limit: its names are gone."""
+        """False once the program has ended, by itself or by a limit: what it held is gone."""
         return self._running.alive
+
+    def close(self) -> None:
+        """End the program and all that it started."""
+        self._running.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class SandboxSession(LiveProgram):
+    """A persistent interpreter."""
 
     def run(self, code: str, seconds: float | None = None) -> Result:
         """Run code in the session. A last line that is an expression is printed, as at the prompt.
@@ -393,16 +407,6 @@ class SandboxSession:
         if tier in ("T1", "T0"):  # there standard output is the channel, and what is printed goes the other way
             out, err = err, ""
         return Result(status, int(status != "ok"), out, err, round(time.monotonic() - started, 6), 0.0, tier, unsafe)
-
-    def close(self) -> None:
-        """End the interpreter."""
-        self._running.close()
-
-    def __enter__(self) -> SandboxSession:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class Daemon(NamedTuple):
@@ -438,16 +442,8 @@ class TerminalWorkspace(NamedTuple):
     daemons: dict[str, int | None]
 
 
-class PseudoTerminal:
-    """A shell that is typed into. Not for several threads at once. Use as a context manager, or ``close`` it."""
-
-    def __init__(self, running: Running, limits: Limits) -> None:
-        self._running, self._limits = running, limits
-
-    @property
-    def alive(self) -> bool:
-        """False once what holds the terminal has ended."""
-        return self._running.alive
+class PseudoTerminal(LiveProgram):
+    """A shell that is typed into."""
 
     def wait_until_open(self) -> None:
         """Wait until keys can be typed.
@@ -521,16 +517,6 @@ class PseudoTerminal:
         if "error" in answer:  # over the limit of a message
             raise ProgramEnded("output_limit")
         return answer
-
-    def close(self) -> None:
-        """End the shell and all that it started."""
-        self._running.close()
-
-    def __enter__(self) -> PseudoTerminal:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _request(

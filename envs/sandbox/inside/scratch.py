@@ -13,15 +13,15 @@ from collections.abc import Collection, Iterator
 
 def disk_usage_exceeds(folder: str, limit: int, entries: int = 16384, besides: int = 0) -> bool:
     """Whether a folder, with so many bytes besides it, holds more than ``limit``, or more than ``entries`` names."""
-    total, inodes = besides, 0
+    total, names = besides, 0
     waiting = [folder]
     while waiting:
         with contextlib.suppress(OSError), os.scandir(waiting.pop()) as scanned:
             for entry in scanned:
-                inodes += 1
+                names += 1
                 with contextlib.suppress(OSError):
                     total += entry.stat(follow_symlinks=False).st_blocks * 512
-                if total > limit or inodes > entries:
+                if total > limit or names > entries:
                     return True
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)
