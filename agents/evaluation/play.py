@@ -149,8 +149,8 @@ def with_test_split(env_id: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         CodeRefused: the id names a module, where settings may not name code.
     """
-    given = dict(settings)
-    return {**given, "split": "test"} if "split" not in given and _has_test_split(env_id, given) else given
+    chosen = dict(settings)
+    return {**chosen, "split": "test"} if "split" not in chosen and _has_test_split(env_id, chosen) else chosen
 
 
 def _has_test_split(env_id: str, settings: Mapping[str, Any]) -> bool:

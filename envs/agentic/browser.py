@@ -62,7 +62,7 @@ class Visit(NamedTuple):
         steps: the forms to send, in the order in which the expert does.
         url, back: the page, and those before it.
         typed: what stands in the fields of the page.
-        seen: the pages that have been looked at.
+        visited: the pages that have been looked at.
     """
 
     seed: int
@@ -74,7 +74,7 @@ class Visit(NamedTuple):
     url: str = "/"
     back: tuple[str, ...] = ()
     typed: Values = ()
-    seen: frozenset[str] = frozenset({"/"})
+    visited: frozenset[str] = frozenset({"/"})
 
 
 def site_of(visit: Visit) -> Site:
@@ -148,7 +148,7 @@ def back(visit: Visit) -> tuple[Visit, str]:
 
 
 def _went(visit: Visit, url: str) -> Visit:
-    return visit._replace(url=url, back=(*visit.back, visit.url)[-MAX_BACK:], typed=(), seen=visit.seen | {url})
+    return visit._replace(url=url, back=(*visit.back, visit.url)[-MAX_BACK:], typed=(), visited=visit.visited | {url})
 
 
 def _filled(visit: Visit, label: str, value: str) -> tuple[Visit, str]:
@@ -277,7 +277,7 @@ class Browser(ToolTask[Visit]):
         step = world.steps[trail.index(world.server)]
         page = page_of(world)
         for url in _to_look_at(world, step.url):
-            if url not in world.seen:
+            if url not in world.visited:
                 return Call("click", {"element": _way(world, url)})
         if world.url != step.url:
             return Call("click", {"element": _way(world, step.url)})

@@ -107,7 +107,7 @@ def workers(rng: random.Random, count: int) -> tuple[list[str], tuple[Daemon, ..
 
 def log_line(daemon: Daemon, text: str) -> bytes:
     """A line as a worker writes it: with a checksum that needs its secret."""
-    return f"{text} {zlib.crc32((daemon.given.strip() + text).encode()):08x}\n".encode()
+    return f"{text} {zlib.crc32((daemon.stdin.strip() + text).encode()):08x}\n".encode()
 
 
 def stop_worker(rng: random.Random) -> Chore:

@@ -78,12 +78,12 @@ class ModelCustomer:
         self.__dict__.update(state)
         self._lock = threading.Lock()
 
-    def answer(self, wanted: str, known: Sequence[str], talk: Exchanges, message: str) -> str:
+    def answer(self, wanted: str, facts: Sequence[str], talk: Exchanges, message: str) -> str:
         """The customer's answer to a message of the desk.
 
         Args:
             wanted: what the customer opened with.
-            known: the facts that may be asked for.
+            facts: the facts that may be asked for.
             talk: the messages and answers since.
             message: the desk's last.
 
@@ -93,14 +93,14 @@ class ModelCustomer:
         Raises:
             ToolFault: no answer, or none in time, to harmless messages either.
         """
-        messages = conversation(wanted, known, talk, message.strip() or "(says nothing)")
+        messages = conversation(wanted, facts, talk, message.strip() or "(says nothing)")
         key = hashlib.sha256(json.dumps(messages).encode()).hexdigest()
         answer = self.replies.get(key)
         if answer is None:
             if self.speaker is None:  # the policy chose its words: it must not void its episode by them
                 _LOG.warning("a customer without a speaker was asked what is not recorded: it only replays episodes")
                 return UNRECORDED
-            harmless = conversation(wanted, known, tuple((HARMLESS, answered) for _, answered in talk), HARMLESS)
+            harmless = conversation(wanted, facts, tuple((HARMLESS, answered) for _, answered in talk), HARMLESS)
             try:
                 answer = answer_beside_control(partial(self._ask, self.speaker), messages, harmless)
             except Provoked:
@@ -131,9 +131,9 @@ class ModelCustomer:
         return text
 
 
-def conversation(wanted: str, known: Sequence[str], talk: Exchanges, message: str) -> list[dict[str, str]]:
+def conversation(wanted: str, facts: Sequence[str], talk: Exchanges, message: str) -> list[dict[str, str]]:
     """The chat as the model gets it: it is the assistant, and the desk is the user."""
-    brief = BRIEF.format(wanted=wanted, known="\n".join(f"- {fact}" for fact in known))
+    brief = BRIEF.format(wanted=wanted, known="\n".join(f"- {fact}" for fact in facts))
     messages = [{"role": "system", "content": brief}, {"role": "user", "content": GREETING}]
     messages.append({"role": "assistant", "content": wanted})
     for desk, customer in talk:
@@ -148,18 +148,18 @@ def _text(reply: Any) -> str:
     return reply
 
 
-def model_customer(given: Any) -> ModelCustomer | None:
+def model_customer(customer: Any) -> ModelCustomer | None:
     """The customer that a setting names: None is the scripted one; an endpoint may be written as a mapping.
 
     Raises:
         TypeError: the setting is none of these.
     """
-    if given is None or isinstance(given, ModelCustomer):
-        return given
-    if isinstance(given, Mapping):
-        require_known("the endpoint customer=", given, inspect.signature(Endpoint).parameters)
+    if customer is None or isinstance(customer, ModelCustomer):
+        return customer
+    if isinstance(customer, Mapping):
+        require_known("the endpoint customer=", customer, inspect.signature(Endpoint).parameters)
         try:
-            given = Endpoint(**given)
+            customer = Endpoint(**customer)
         except TypeError as error:
             raise TypeError(f"customer: an endpoint lacks a setting: {error}") from None
-    return ModelCustomer(given)
+    return ModelCustomer(customer)

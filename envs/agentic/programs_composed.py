@@ -36,9 +36,9 @@ def _crossed(
 ) -> tuple[Family, ...]:
     """A family for each pair; the third part is another one in each row and in each column."""
     return tuple(
-        make(one, two, third[(row + 2 * column) % len(third)])
-        for row, one in enumerate(first)
-        for column, two in enumerate(second)
+        make(row_part, column_part, third[(row + 2 * column) % len(third)])
+        for row, row_part in enumerate(first)
+        for column, column_part in enumerate(second)
     )
 
 

@@ -176,7 +176,7 @@ class ServiceDesk(ToolTask[Desk]):
             return wrong(reason="the ticket was not closed")
         if shop.digest(world.database) != world.expected:
             return wrong(reason="the database is not as the rules and the requests demand")
-        missing = [what for what in world.customer.looked_at if what not in world.seen]
+        missing = [what for what in world.customer.looked_at if what not in world.looked_up]
         if missing:
             return wrong(reason=f"decided without looking at {missing[0]}")
         if world.closed != world.customer.outcome:

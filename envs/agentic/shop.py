@@ -50,7 +50,7 @@ class Desk(NamedTuple):
 
     Attributes:
         database: the shop.
-        seen: the customers that were found by what they gave, and the orders that were looked at.
+        looked_up: the customers that were found by what they gave, and the orders that were looked at.
         closed: what the ticket was closed with: requests carried out, and the rule that forbade the rest.
         customer: whom the desk talks to, see ``Customer``.
         turn: how many replies the desk has made; the expert counts them.
@@ -60,7 +60,7 @@ class Desk(NamedTuple):
     database: bytes
     customer: Any
     expected: str
-    seen: tuple[str, ...] = ()
+    looked_up: tuple[str, ...] = ()
     closed: tuple[int, int] | None = None
     turn: int = 0
     talk: tuple[tuple[str, str], ...] = ()
@@ -313,7 +313,7 @@ FUNCTIONS: tuple[Callable[..., Any], ...] = (
 
 
 def _saw(desk: Desk, what: str) -> Desk:
-    return desk if what in desk.seen else desk._replace(seen=(*desk.seen, what))
+    return desk if what in desk.looked_up else desk._replace(looked_up=(*desk.looked_up, what))
 
 
 def _changed(desk: Desk, *statements: tuple[str, tuple[object, ...]]) -> Desk:

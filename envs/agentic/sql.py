@@ -31,7 +31,7 @@ class QueryPart(NamedTuple):
     """A table: its name, what one row is, a column of kinds with their values, and one of numbers with its range."""
 
     table: str
-    one: str
+    row: str
     kind: str
     kinds: tuple[str, ...]
     number: str
@@ -169,7 +169,7 @@ class SQL(ToolTask[SqlState]):
         before = ""
         for part in DOMAINS[world.domain]:
             lines.append(f"  {part.table}({', '.join(_columns(part, before))})")
-            before = part.one
+            before = part.row
         return "Tables:\n" + "\n".join(lines) + f"\nQuestion: {world.question}"
 
     def judge(self, world: SqlState, reply: str) -> Verdict:
@@ -216,7 +216,7 @@ def handed_in(reply: str) -> str | None:
 
 def _columns(part: QueryPart, before: str) -> list[str]:
     links = [f"{before}_id"] if before else []
-    label = ["name"] if part.one not in ("loan", "harvest", "flight", "showing", "visit", "order") else ["year"]
+    label = ["name"] if part.row not in ("loan", "harvest", "flight", "showing", "visit", "order") else ["year"]
     return ["id", *links, *label, part.kind, part.number]
 
 
@@ -240,7 +240,7 @@ def _bytes(seed: int, domain: int, index: int) -> bytes:
             row += [rng.choice(part.kinds), rng.randint(part.low, part.high)]
             rows.append(tuple(row))
         connection.executemany(f"INSERT INTO {part.table} VALUES ({', '.join('?' * len(columns))})", rows)
-        count, before = size, part.one
+        count, before = size, part.row
     connection.commit()
     return connection.serialize()
 
@@ -371,9 +371,9 @@ def _owners(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     owner, item, _ = parts
     kind, number = _some(rng, item)
     return (
-        f"Which {owner.table} have a {item.one} with the {item.kind} '{kind}' and a value of {item.number} above "
+        f"Which {owner.table} have a {item.row} with the {item.kind} '{kind}' and a value of {item.number} above "
         f"{number}? Give each name once.",
-        f"SELECT DISTINCT o.name FROM {owner.table} o JOIN {item.table} i ON i.{owner.one}_id = o.id "
+        f"SELECT DISTINCT o.name FROM {owner.table} o JOIN {item.table} i ON i.{owner.row}_id = o.id "
         f"WHERE i.{item.kind} = '{kind}' AND i.{item.number} > {number}",
     )
 
@@ -383,10 +383,10 @@ def _totals(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     rows, only = _limited(rng, event, event)
     kind, _ = _some(rng, event)
     return (
-        f"For each {owner.one} whose {item.table} have {event.table} with {with_article(event.kind)} other than "
-        f"'{kind}', give the name of the {owner.one} and the sum of {event.number} over these {event.table}.{only}",
-        f"SELECT o.name, sum(e.{event.number}) FROM {owner.table} o JOIN {item.table} i ON i.{owner.one}_id = o.id "
-        f"JOIN {rows} e ON e.{item.one}_id = i.id WHERE e.{event.kind} <> '{kind}' GROUP BY o.id",
+        f"For each {owner.row} whose {item.table} have {event.table} with {with_article(event.kind)} other than "
+        f"'{kind}', give the name of the {owner.row} and the sum of {event.number} over these {event.table}.{only}",
+        f"SELECT o.name, sum(e.{event.number}) FROM {owner.table} o JOIN {item.table} i ON i.{owner.row}_id = o.id "
+        f"JOIN {rows} e ON e.{item.row}_id = i.id WHERE e.{event.kind} <> '{kind}' GROUP BY o.id",
     )
 
 
@@ -395,9 +395,9 @@ def _counted_with_none(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draf
     kind, _ = _some(rng, item)
     rows, only = _limited(rng, item, event)
     return (
-        f"For each {owner.one}, give the name and how many of its {item.table} have the {item.kind} '{kind}', or 0 if "
+        f"For each {owner.row}, give the name and how many of its {item.table} have the {item.kind} '{kind}', or 0 if "
         f"none has it.{only}",
-        f"SELECT o.name, count(i.id) FROM {owner.table} o LEFT JOIN {rows} i ON i.{owner.one}_id = o.id "
+        f"SELECT o.name, count(i.id) FROM {owner.table} o LEFT JOIN {rows} i ON i.{owner.row}_id = o.id "
         f"AND i.{item.kind} = '{kind}' GROUP BY o.id",
     )
 
@@ -417,9 +417,9 @@ def _without(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     _, item, event = parts
     kind, number = _some(rng, event)
     return (
-        f"Which {item.table} have no {event.one} with the {event.kind} '{kind}' and a value of {event.number} above "
+        f"Which {item.table} have no {event.row} with the {event.kind} '{kind}' and a value of {event.number} above "
         f"{number}? Give their names.",
-        f"SELECT name FROM {item.table} i WHERE NOT EXISTS (SELECT 1 FROM {event.table} e WHERE e.{item.one}_id = i.id "
+        f"SELECT name FROM {item.table} i WHERE NOT EXISTS (SELECT 1 FROM {event.table} e WHERE e.{item.row}_id = i.id "
         f"AND e.{event.kind} = '{kind}' AND e.{event.number} > {number})",
     )
 
@@ -439,10 +439,10 @@ def _best_of_each(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     owner, item, event = parts
     rows, only = _limited(rng, event, event)
     return (
-        f"For each {owner.one} that has {item.table} with {event.table}: which of its {item.table} has the "
+        f"For each {owner.row} that has {item.table} with {event.table}: which of its {item.table} has the "
         f"largest sum of {event.number}? Give the names of both and the sum; if several have it, give them all.{only}",
-        f"WITH s AS (SELECT i.name, i.{owner.one}_id AS owner, sum(e.{event.number}) AS total FROM {item.table} i "
-        f"JOIN {rows} e ON e.{item.one}_id = i.id GROUP BY i.id) SELECT o.name, s.name, s.total FROM s "
+        f"WITH s AS (SELECT i.name, i.{owner.row}_id AS owner, sum(e.{event.number}) AS total FROM {item.table} i "
+        f"JOIN {rows} e ON e.{item.row}_id = i.id GROUP BY i.id) SELECT o.name, s.name, s.total FROM s "
         f"JOIN {owner.table} o ON o.id = s.owner WHERE s.total = (SELECT max(total) FROM s t WHERE t.owner = s.owner)",
     )
 
@@ -452,7 +452,7 @@ def _every_kind(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     rows, only = _limited(rng, event, event)
     return (
         f"Which {item.table} have {event.table} with every {event.kind} that occurs? Give their names.{only}",
-        f"SELECT i.name FROM {item.table} i JOIN {rows} e ON e.{item.one}_id = i.id GROUP BY i.id "
+        f"SELECT i.name FROM {item.table} i JOIN {rows} e ON e.{item.row}_id = i.id GROUP BY i.id "
         f"HAVING count(DISTINCT e.{event.kind}) = (SELECT count(DISTINCT {event.kind}) FROM {rows})",
     )
 
@@ -464,7 +464,7 @@ def _share(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
         f"For each {owner.kind} whose {owner.table} have {item.table} with {event.table}, give the {owner.kind} and "
         f"its share, in percent, of the sum of {event.number} over all {event.table}, rounded to one decimal.{only}",
         f"SELECT o.{owner.kind}, round(100.0 * sum(e.{event.number}) / (SELECT sum({event.number}) FROM {rows}), 1) "
-        f"FROM {owner.table} o JOIN {item.table} i ON i.{owner.one}_id = o.id JOIN {rows} e ON e.{item.one}_id = i.id "
+        f"FROM {owner.table} o JOIN {item.table} i ON i.{owner.row}_id = o.id JOIN {rows} e ON e.{item.row}_id = i.id "
         f"GROUP BY o.{owner.kind}",
     )
 
@@ -473,10 +473,10 @@ def _latest(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     _, item, event = parts
     rows, only = _limited(rng, event, event)
     return (
-        f"For each {item.one} that has {event.table}, give its name, the latest year of its {event.table}, and "
+        f"For each {item.row} that has {event.table}, give its name, the latest year of its {event.table}, and "
         f"how many {event.table} it has in that year.{only}",
-        f"SELECT i.name, e.year, count(*) FROM {item.table} i JOIN {rows} e ON e.{item.one}_id = i.id WHERE e.year = "
-        f"(SELECT max(year) FROM {rows} x WHERE x.{item.one}_id = i.id) GROUP BY i.id, e.year",
+        f"SELECT i.name, e.year, count(*) FROM {item.table} i JOIN {rows} e ON e.{item.row}_id = i.id WHERE e.year = "
+        f"(SELECT max(year) FROM {rows} x WHERE x.{item.row}_id = i.id) GROUP BY i.id, e.year",
     )
 
 

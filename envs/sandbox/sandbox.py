@@ -410,12 +410,12 @@ class SandboxSession(LiveProgram):
 
 
 class Daemon(NamedTuple):
-    """A program in the background of a terminal: ``argv``, and ``given`` on its standard input. It prints a line when
+    """A program in the background of a terminal: ``argv``, and ``stdin`` on its standard input. It prints a line when
     it is ready."""
 
     name: str
     argv: Sequence[str]
-    given: str = ""
+    stdin: str = ""
 
 
 class Typed(NamedTuple):

@@ -153,8 +153,8 @@ def _known_locks(world: World) -> list[tuple[str, tuple[str, ...], str]]:
     """The locked doors and boxes that were seen: name, the rooms they are reached from, key."""
     places = [(door.name, door.ends, door.key) for door in world.plan.doors]
     places += [(thing.name, (world.place(thing.name),), thing.key) for thing in world.plan.things]  # type: ignore[misc]
-    seen = [(name, tuple(room for room in rooms if room in world.seen), key) for name, rooms, key in places]
-    return [(name, rooms, key) for name, rooms, key in seen if name in world.locked and rooms]
+    reachable = [(name, tuple(room for room in rooms if room in world.explored), key) for name, rooms, key in places]
+    return [(name, rooms, key) for name, rooms, key in reachable if name in world.locked and rooms]
 
 
 def _keys_seen(world: World) -> list[str]:

@@ -118,5 +118,5 @@ def world_of(
     shut = [box.name for box in boxes] + [door.name for door in doors]
     locked = [box.name for box in boxes if box.key] + [door.name for door in doors if door.key]
     world = World(plan, start, tuple(place for _, place in placed), tuple(sorted(shut)), tuple(sorted(locked)))
-    world = world._replace(seen=tuple(sorted(open_boxes)))
+    world = world._replace(explored=tuple(sorted(open_boxes)))
     return enter(world, start)

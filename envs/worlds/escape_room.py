@@ -194,7 +194,7 @@ def _enter(now: PrisonCell, command: Command) -> tuple[World, str]:
     world = world._replace(
         locked=tuple(other for other in world.locked if other != name),
         shut=tuple(other for other in world.shut if other != name),
-        seen=world.seen if matches(name, world.doors()) else with_name(world.seen, name),
+        explored=world.explored if matches(name, world.doors()) else with_name(world.explored, name),
     )
     inside = world.inside(name)
     return world, f"The {name} opens." + (f" In it: {inside[0]}." if inside else " The way is free.")

@@ -16,10 +16,10 @@ def has_seen(world: World, name: str) -> bool:
     """Whether the player has seen where a thing is."""
     place = world.place(name)
     if place in (YOU, GONE) or place in world.plan.rooms:
-        return place == YOU or place in world.seen
+        return place == YOU or place in world.explored
     if world.thing(place).kind == "stand":
         return has_seen(world, place)
-    return place in world.seen
+    return place in world.explored
 
 
 def way(world: World, wanted: Callable[[str], bool]) -> str | None:
@@ -30,7 +30,7 @@ def way(world: World, wanted: Callable[[str], bool]) -> str | None:
         room = waiting.popleft()
         if first[room] and wanted(room):
             return first[room]
-        if room not in world.seen:
+        if room not in world.explored:
             continue
         for direction, other in world.exits(room).items():
             door = world.door(room, other)
@@ -55,8 +55,8 @@ def do_at(world: World, name: str, command: str) -> str:
 
 
 def _unsearched(world: World, room: str) -> bool:
-    return room not in world.seen or any(
-        thing.kind == "box" and place == room and thing.name not in world.seen and thing.name not in world.locked
+    return room not in world.explored or any(
+        thing.kind == "box" and place == room and thing.name not in world.explored and thing.name not in world.locked
         for thing, place in zip(world.plan.things, world.places, strict=True)
     )
 
@@ -64,7 +64,7 @@ def _unsearched(world: World, room: str) -> bool:
 def search(world: World) -> str:
     """The next command of looking into everything: the boxes here, then the nearest room not yet known; else "look"."""
     for thing in world.around():
-        if thing.kind == "box" and thing.name not in world.seen and thing.name not in world.locked:
+        if thing.kind == "box" and thing.name not in world.explored and thing.name not in world.locked:
             return f"open {thing.name}" if thing.name in world.shut else f"examine {thing.name}"
     return way(world, lambda room: _unsearched(world, room)) or "look"
 

@@ -87,7 +87,7 @@ class SpaceStation(WorldGame[Station]):
         spots = {name: rng.choice(modules) for name in (*names, CHARGER, *parts, *kit)}
         things = [(Thing(name, "fixture" if name in (*names, CHARGER) else "item"), at) for name, at in spots.items()]
         world = world_of(exits, modules[0], things, capacity=CAPACITY)
-        world = world._replace(seen=tuple(sorted(modules)))  # the plan of the station is known
+        world = world._replace(explored=tuple(sorted(modules)))  # the plan of the station is known
         oxygen = _oxygen(exits, modules[0], systems, spots, battery)
         return Station(world, tuple(systems), (), battery, battery, oxygen)
 

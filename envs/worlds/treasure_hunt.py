@@ -189,7 +189,7 @@ class TreasureHunt(WorldGame[TreasureHuntState]):
         clue, world = now.clues[now.solved], now.world
         if world.here == clue.room:
             return f"search {clue.thing}"
-        if clue.room in world.seen:  # a riddle's room is known by its name
+        if clue.room in world.explored:  # a riddle's room is known by its name
             return go_to(world, clue.room)
         if clue.way and world.here == clue.anchor:
             return f"go {clue.way[0]}"
@@ -204,8 +204,8 @@ def _along(now: TreasureHuntState, clue: TreasureClue) -> str:
     for direction in clue.way:
         if room == now.world.here:
             return f"go {direction}"
-        room = now.world.exits(room)[direction] if room in now.world.seen else room
-    if clue.anchor in now.world.seen:
+        room = now.world.exits(room)[direction] if room in now.world.explored else room
+    if clue.anchor in now.world.explored:
         return go_to(now.world, clue.anchor)
     return search(now.world)
 

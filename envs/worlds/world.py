@@ -60,7 +60,7 @@ class World(NamedTuple):
         places: where each thing of the plan is.
         shut: the boxes and doors that are not open.
         locked: those of them that need their key first.
-        seen: the rooms the player was in, and the boxes whose inside was seen.
+        explored: the rooms the player was in, and the boxes whose inside was seen.
         examined: the things that were looked at closely.
         marks: (thing, property) pairs, such as ("mug", "clean").
     """
@@ -70,7 +70,7 @@ class World(NamedTuple):
     places: tuple[str, ...]
     shut: tuple[str, ...] = ()
     locked: tuple[str, ...] = ()
-    seen: tuple[str, ...] = ()
+    explored: tuple[str, ...] = ()
     examined: tuple[str, ...] = ()
     marks: tuple[tuple[str, str], ...] = ()
 
@@ -182,7 +182,7 @@ class World(NamedTuple):
         return f"You are in the {self.here}. You see: {listing(held)}.\nExits: {ways}."
 
     def _way(self, direction: str, room: str) -> str:
-        notes = [f"to the {room}"] if room in self.seen else []
+        notes = [f"to the {room}"] if room in self.explored else []
         door = self.door(self.here, room)
         if door:
             notes.append(f"{door.name}, {_lock_note(self, door.name, door.sign)}")
@@ -205,7 +205,7 @@ def with_name(names: tuple[str, ...], name: str) -> tuple[str, ...]:
 
 
 def enter(world: World, room: str) -> World:
-    return world._replace(here=room, seen=with_name(world.seen, room))
+    return world._replace(here=room, explored=with_name(world.explored, room))
 
 
 # the actions: (world, command) -> (world, what the player is told)
@@ -217,7 +217,7 @@ def go(world: World, command: Command) -> Step:
     exits = world.exits()
     direction = WAYS.get(command.first, "")
     if direction not in exits:
-        rooms = [room for room in exits.values() if room == command.first and room in world.seen]
+        rooms = [room for room in exits.values() if room == command.first and room in world.explored]
         if not rooms:
             raise Impossible(f"You cannot go there. You can go {listing(exits, 'or')}.")
         direction = next(way for way, room in exits.items() if room == rooms[0])
@@ -291,7 +291,7 @@ def open_(world: World, command: Command) -> Step:
     world = world._replace(shut=tuple(other for other in world.shut if other != name))
     if name in world.doors():
         return world, f"You open the {name}."
-    world = world._replace(seen=with_name(world.seen, name))
+    world = world._replace(explored=with_name(world.explored, name))
     return world, f"You open the {name}. In it: {listing(map(world.called, world.inside(name)))}."
 
 

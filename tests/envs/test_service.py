@@ -135,7 +135,7 @@ def test_a_user_that_says_nothing_is_not_paid_where_the_agent_closes_by_chance()
 def test_serving_without_looking_is_no_success_of_the_agent():
     game = make_game("UserAndAgent")
     *_, match = played(0)
-    blind = match.state.desk._replace(seen=())
+    blind = match.state.desk._replace(looked_up=())
     assert game.returns(match.state._replace(desk=blind)) == (1.0, 0.0)
     wrong = match.state.desk._replace(closed=(3, 3))
     assert game.returns(match.state._replace(desk=wrong)) == (0.0, 0.0)

@@ -173,7 +173,7 @@ def test_every_row_belongs_to_a_row_of_the_table_before(domain: int):
     connection.deserialize(_bytes(3, domain, 1))
     owner, item, event = DOMAINS[domain]
     for child, parent in ((item, owner), (event, item)):
-        orphans = f"SELECT count(*) FROM {child.table} WHERE {parent.one}_id NOT IN (SELECT id FROM {parent.table})"
+        orphans = f"SELECT count(*) FROM {child.table} WHERE {parent.row}_id NOT IN (SELECT id FROM {parent.table})"
         assert connection.execute(orphans).fetchone() == (0,)
 
 

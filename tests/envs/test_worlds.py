@@ -106,7 +106,7 @@ class Wandering(RuleBasedStateMachine):
         keys = {thing.name: thing.key for thing in before.plan.things}
         keys |= {door.name: door.key for door in before.plan.doors}
         assert all(command.verb == "unlock" and before.has(keys[name]) for name in opened)
-        assert set(before.seen) <= set(after.seen)
+        assert set(before.explored) <= set(after.explored)
 
     @rule(data=st.data())
     def something_possible(self, data):
