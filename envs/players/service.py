@@ -207,7 +207,7 @@ class UserAndAgent(SeatGame[ServiceState]):
         if not closed(state):
             return (False, False)
         desk, task = state.desk, world()
-        careful = desk._replace(seen=desk.customer.looked_at)
+        careful = desk._replace(looked_up=desk.customer.looked_at)
         return (task.judge(careful, "").status == "correct", task.judge(desk, "").status == "correct")
 
     def returns(self, state: ServiceState) -> tuple[float, ...]:
