@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import heapq
-import json
 import random
 import re
 import subprocess
@@ -22,6 +21,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from rlvr.agents import Episode, Reply, Rollout, task_requests
 from rlvr.agents.conversation import Conversation
@@ -30,7 +30,9 @@ from rlvr.envs.endpoint import Endpoint
 
 sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
 
+import stand_in
 from results import Table, write_results
+from stand_in import completed
 
 ENV = "rlvr/GuessNumber-v0"
 MEDIAN, SIGMA = 0.15, 1.0
@@ -40,22 +42,13 @@ WAITED = re.compile(r"after ([\d.]+) s")
 async def serve() -> None:
     """Answer chat calls, each after a wait that its seed decides; print the port first."""
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        length = int(re.search(rb"content-length: (\d+)", head.lower())[1])  # type: ignore[index]
-        body = json.loads(await reader.readexactly(length))
-        rng = random.Random(body["seed"])
+    async def respond(request: dict[str, Any]) -> bytes:
+        rng = random.Random(request["seed"])
         wait = MEDIAN * rng.lognormvariate(0.0, SIGMA)
         await asyncio.sleep(wait)
-        message = {"role": "assistant", "content": f"after {wait:.6f} s \\boxed{{{rng.randint(1, 20)}}}"}
-        sent = json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}).encode()
-        writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(sent) + sent)
-        await writer.drain()
-        writer.close()
+        return completed(f"after {wait:.6f} s \\boxed{{{rng.randint(1, 20)}}}")
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0, backlog=1024)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    await server.serve_forever()
+    await stand_in.serve(respond)
 
 
 class TurnByTurn:

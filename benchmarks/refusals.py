@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import random
-import re
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from rlvr.agents import Rollout, task_requests
 from rlvr.agents.models.openai import OpenAIAgent
@@ -25,7 +24,9 @@ from rlvr.envs.endpoint import Endpoint
 
 sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
 
+import stand_in
 from results import Table, write_results
+from stand_in import completed
 
 ENV = "rlvr/Countdown-v0"
 LATENCY = 0.2
@@ -46,22 +47,13 @@ async def serve(share: float, wait: int, rate: float) -> None:
         answered_at[0] = max(answered_at[0], now - 1 / rate) + 1 / rate
         return False
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        await reader.readexactly(int(re.search(rb"content-length: (\d+)", head.lower())[1]))  # type: ignore[index]
+    async def respond(request: dict[str, Any]) -> bytes:
         if is_refused():
-            writer.write(b"HTTP/1.1 429 Slow down\r\nRetry-After: %d\r\nContent-Length: 0\r\n\r\n" % wait)
-        else:
-            await asyncio.sleep(LATENCY)
-            message = {"role": "assistant", "content": r"\boxed{1}"}
-            sent = json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}).encode()
-            writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(sent) + sent)
-        await writer.drain()
-        writer.close()
+            return b"HTTP/1.1 429 Slow down\r\nRetry-After: %d\r\nContent-Length: 0\r\n\r\n" % wait
+        await asyncio.sleep(LATENCY)
+        return completed(r"\boxed{1}")
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0, backlog=1024)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    await server.serve_forever()
+    await stand_in.serve(respond)
 
 
 def measure(share: float, wait: int, rate: float, calls: int, concurrency: int) -> tuple[float, int]:

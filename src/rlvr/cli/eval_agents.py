@@ -171,17 +171,7 @@ def agent_of(options: argparse.Namespace, settings: dict[str, Any]) -> Agent:
             from rlvr.algorithms.learner.head import use_float32
 
             use_float32(model)
-        return TransformersAgent(
-            model,
-            tokenizer,
-            max_new_tokens=options.max_new_tokens,
-            temperature=options.temperature or 1.0,
-            greedy=options.temperature == 0,
-            seed=options.seed,
-            max_length=options.max_length,
-            template_options=options.template_options,
-            thinking_budget=options.thinking_budget,
-        )
+        return TransformersAgent(model, tokenizer, **_sampling(options))
     scripted: dict[str, Callable[[], Agent]] = {
         "expert": ExpertAgent,
         "random": lambda: RandomAgent(options.seed),
@@ -228,19 +218,16 @@ def _foreign_agent(options: argparse.Namespace, settings: dict[str, Any]) -> Age
     for name in sorted(more.keys() - PLAIN_OPTIONS):
         require_code(f"--options {name}, which vLLM may take for a class or a file to load,")
     try:
-        return VLLMAgent.load(
-            folder,
-            engine=server or {"dtype": options.dtype, **more},
-            max_new_tokens=options.max_new_tokens,
-            temperature=options.temperature or 1.0,
-            greedy=options.temperature == 0,
-            seed=options.seed,
-            max_length=options.max_length,
-            template_options=options.template_options,
-            thinking_budget=options.thinking_budget,
-        )
+        return VLLMAgent.load(folder, engine=server or {"dtype": options.dtype, **more}, **_sampling(options))
     except EndpointError as error:
         raise ValueError(str(error)) from error
+
+
+def _sampling(options: argparse.Namespace) -> dict[str, Any]:
+    """How a local model samples."""
+    names = ("max_new_tokens", "seed", "max_length", "template_options", "thinking_budget")
+    settings = {name: getattr(options, name) for name in names}
+    return settings | {"temperature": options.temperature or 1.0, "greedy": options.temperature == 0}
 
 
 def run_folder(name: str) -> Path | None:
