@@ -201,77 +201,70 @@ REFUSED_DUELS = {
     "UltimateTicTacToe": "takes no move at all in some positions; rlvr/UltimateTicTacToe-v0 is here",
 }
 
+
+def _gem(path: str, settings: Sequence[dict[str, Any]], note: str = "", later: bool = False) -> BridgedGame:
+    """A game of GEM, which may take as many actions as it is built with turns."""
+    return BridgedGame(path, tuple(settings), tuple(each["max_turns"] for each in settings), note, later)
+
+
 # GEM's games, by the class in gem.envs.game_env. Settings are GEM's own where its goal can be reached within its turns.
 GEM: dict[str, BridgedGame] = {
-    "Crosswords": BridgedGame(
+    "Crosswords": _gem(
         "crosswords.crosswords:CrosswordsEnv",
         tuple({"hardcore": hard, "num_words": 3, "max_turns": 40} for hard in (False, True)),
-        (40, 40),
     ),
-    "FifteenPuzzle": BridgedGame(
+    "FifteenPuzzle": _gem(
         "fifteen_puzzle:FifteenPuzzleEnv",
         tuple({"num_rows": rows, "max_turns": turns} for rows, turns in ((2, 10), (3, 40), (4, 150))),
-        (10, 40, 150),
     ),
-    "Game2048": BridgedGame(
+    "Game2048": _gem(
         "game_2048:Game2048Env",
         tuple({"target_tile": tile, "max_turns": turns} for tile, turns in ((16, 20), (32, 30), (64, 50))),
-        (20, 30, 50),
         "no expert is known",
         later=True,
     ),
-    "GuessTheNumber": BridgedGame(
+    "GuessTheNumber": _gem(
         "guess_the_number:GuessTheNumberEnv",
         tuple(
             {"min_number": 1, "max_number": largest, "max_turns": turns}
             for largest, turns in ((50, 7), (500, 10), (5000, 14))
         ),
-        (7, 10, 14),
     ),
-    "Hangman": BridgedGame(
+    "Hangman": _gem(
         "hangman:HangmanEnv",
         tuple({"word_length": length, "max_turns": turns} for length, turns in ((3, 10), (5, 15), (7, 20))),
-        (10, 15, 20),
         "needs nltk's words",
     ),
-    "Mastermind": BridgedGame(
+    "Mastermind": _gem(
         "mastermind:MastermindEnv",
         tuple(
             {"code_length": length, "num_numbers": numbers, "max_turns": turns}
             for length, numbers, turns in ((3, 6, 15), (4, 6, 20), (4, 8, 30))
         ),
-        (15, 20, 30),
     ),
-    "Minesweeper": BridgedGame(
+    "Minesweeper": _gem(
         "minesweeper:MinesweeperEnv",
         tuple({"rows": n, "cols": n, "num_mines": mines, "max_turns": n * n} for n, mines in ((5, 5), (8, 12))),
-        (25, 64),
         later=True,
     ),
-    "Sokoban": BridgedGame(
+    "Sokoban": _gem(
         "sokoban.sokoban:SokobanEnv",
         tuple(
             {"dim_room": room, "num_boxes": n, "max_turns": 60} for room, n in (((6, 6), 1), ((6, 6), 2), ((8, 8), 2))
         ),
-        (60, 60, 60),
     ),
-    "Sudoku": BridgedGame(
+    "Sudoku": _gem(
         "sudoku:SudokuEnv",
         tuple(
             {"scale": scale, "clues": clues, "max_turns": turns} for scale, clues, turns in ((4, 10, 20), (9, 50, 80))
         ),
-        (20, 80),
     ),
-    "WordSearch": BridgedGame(
-        "word_search:WordSearchEnv",
-        ({"hardcore": False, "num_words": 5, "max_turns": 20},),
-        (20,),
-        "needs nltk's words",
+    "WordSearch": _gem(
+        "word_search:WordSearchEnv", ({"hardcore": False, "num_words": 5, "max_turns": 20},), "needs nltk's words"
     ),
-    "Wordle": BridgedGame(
+    "Wordle": _gem(
         "wordle:WordleEnv",
         tuple({"word_length": length, "max_turns": 5 * length} for length in (3, 4, 5)),
-        (15, 20, 25),
         "needs nltk's words",
     ),
 }

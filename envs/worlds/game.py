@@ -52,7 +52,7 @@ class WorldGame(Task[WorldState[T]]):
     A subclass writes ``begin``, ``rules``, ``view``, ``act``, ``plan`` and ``options``.
 
     Observation: the goal, the rules, the commands and the first view; then the answer to each command.
-    Actions: one command of the ``grammar``, in ``\boxed{}`` or alone on one line; case, articles and synonyms are free.
+    Actions: one of the commands listed there, in ``\boxed{}`` or alone on one line; articles and synonyms are free.
     Reward: 1 for the goal, 0 for all else; nothing is paid on the way.
     Episode end: the goal is reached or can be no more, or the level's turns are used up.
 
