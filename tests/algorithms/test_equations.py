@@ -62,7 +62,7 @@ def _home(name: str) -> str:
         module
         for module, content in sys.modules.items()
         if module.startswith(package)
-        and not module.endswith(("registry", "base"))
+        and not module.endswith(("compute", "token_rewards"))
         and any(value is ADVANTAGES[name] for value in vars(content).values())
     ]
     return home
