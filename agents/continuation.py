@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
+
+import gymnasium as gym
 
 from rlvr.agents.conversation import Agent, Conversation, Message, TokenSequence
 from rlvr.agents.driver.active_episode import ActiveEpisode, replay
@@ -130,8 +133,22 @@ def continue_from(
 
 
 def _activate(start: BranchStart) -> ActiveEpisode:
-    conversation = start.conversation
+    conversation, fresh = start.conversation, start.env.fork()
     message = conversation.messages[-1]
     episode = Episode(env_id="", key=conversation.key, seed=0)
     episode.turns.append(Turn(message["content"], message["role"], "", "stop"))
-    return ActiveEpisode(start.env, episode, conversation)
+    active = ActiveEpisode(start.env, episode, conversation)
+    active.make = lambda: _FromBranch(fresh.fork(), message["content"])
+    return active
+
+
+class _FromBranch(gym.Wrapper[Any, str, Any, str]):
+    """An environment whose resets begin where a branch does, for a late step that is played again."""
+
+    def __init__(self, env: TextEnv, observation: str) -> None:
+        super().__init__(env)
+        self._observation = observation
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """The branch's last observation: the state is there."""
+        return self._observation, {}

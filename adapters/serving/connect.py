@@ -85,7 +85,8 @@ class RemoteEnv(gym.Env[Any, str]):
             or about to end is passed over. An episode stays where it began; ``reset`` goes to another where that has
             ended, or is about to.
         token: what the server asks for, where the address does not say it.
-        timeout: seconds to wait for an answer; by default half a minute more than the server gives a step.
+        timeout: seconds to wait for an answer; by default half a minute more than a step and its
+            trials take there.
         reward_range: the least and the greatest reward that are taken; None for the range that the server declares.
         env: the id of one of the server's environments, where it has several; ``?env=…`` in the address says it too.
         split, level: asked for in each ``reset`` whose options do not say it; by default the server's own. A table has

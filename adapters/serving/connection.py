@@ -37,7 +37,8 @@ SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 OPEN_SECONDS = 20.0  # for a connection to be made
 HEARTBEAT = 20.0  # seconds between pings of a connection, and for its pong
 CLOSE_SECONDS = 5.0  # for a server to take leave
-SLACK_SECONDS = 30.0  # what an answer may take beyond the server's limit for a step
+TRIED = 6  # times its limit: what a late step takes with its trials, see rlvr.envs.vector.step_trials
+SLACK_SECONDS = 30.0  # what an answer may take beyond that
 FILES_EACH = 8  # that a connection may take: websockets has four, its socket, two to wake its thread, and a poller
 FILES_AHEAD = 512  # for the connections that other threads make now
 MAX_PASSED_OVER = 1024  # answers to earlier requests, before the one that is waited for
@@ -167,7 +168,7 @@ class WireConnection:
     def timeout(self) -> float | None:
         """Seconds to wait for an answer: the caller's limit, else the server's and some slack; None for no limit."""
         limit = self.greeting.timeout
-        return self._timeout or (None if limit is None else limit + SLACK_SECONDS)
+        return self._timeout or (None if limit is None else TRIED * limit + SLACK_SECONDS)
 
     def open(self, count: int) -> list[str]:
         """Open ``count`` sessions, and return their names; raises as `ask`, but not for a server that was restarted."""

@@ -8,16 +8,58 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.vector import AutoresetMode
 
 from rlvr.adapters.serving.guard import limited_log, without_paths
 from rlvr.adapters.serving.server_messages import Range
 from rlvr.adapters.serving.wire import MAX_FRAME, MAX_REWARD, ProtocolError, is_number, pack, unpack
 from rlvr.envs.core.images import image_of, text_of, text_space
 from rlvr.envs.core.spaces import Text
+from rlvr.envs.vector.env_slot import CallResult, Command, Outcome
+from rlvr.envs.vector.step_trials import StepHistory
 
 MAX_STATES = 64  # snapshots of one session
 Result = dict[str, Any]
 log = limited_log("rlvr.serve")
+
+
+class SessionHistory(StepHistory):
+    """Of a session, whose resets and steps are calls of `SessionEnv.play`; a restored snapshot is not played again."""
+
+    @staticmethod
+    def is_step(command: Command) -> bool:
+        """Whether a session's step is called."""
+        return _env_command(command)[0] == "step"
+
+    def send(self, command: Command) -> None:
+        """Note what the session is asked."""
+        kind, payload = _env_command(command)
+        if kind == "call" and payload.get("name") == "set_state":
+            self.start = None
+        super().send((kind, payload))
+
+    def receive(self, command: Command, outcome: Outcome, mode: AutoresetMode) -> None:
+        """Note what it answers."""
+        asked, answer = _env_command(command), outcome[4]
+        if asked[0] not in ("reset", "step"):
+            return
+        result = answer.get("value") if isinstance(answer, CallResult) and "error" not in answer else None
+        if not isinstance(result, dict) or "error" in result:
+            self.start = None  # nobody knows what it has done
+            return
+        ends = result.get("terminated", False), result.get("truncated", False)
+        played = (result.get("observation"), result.get("reward", 0.0), *ends, result.get("info", {}))
+        super().receive(asked, played, mode)
+
+
+def _env_command(command: Command) -> Command:
+    """What a call of `SessionEnv.play` does with the environment."""
+    if command[0] != "call" or command[1][0] != "play":
+        return command
+    op, item = command[1][1]
+    if op == "reset":
+        return "reset", (item.get("seed"), item.get("options"))
+    return (op, item["action"]) if op == "step" else (op, item)
 
 
 class SessionEnv(gym.Env[Any, Any]):
@@ -54,6 +96,21 @@ class SessionEnv(gym.Env[Any, Any]):
         except Exception as error:
             log.warning("%s: %s", op, described(error))
             return ProtocolError("env_error", without_paths(f"{op}: {described(error)}")).to_dict()
+
+    # a step that did not return is played again in a session of its own
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """What a session observes first, as it crosses; ``options`` as they crossed."""
+        return self._reset(seed, options)["observation"], {}
+
+    def step(self, action: str) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """As the environment."""
+        return self._playing().step(action)
+
+    @property
+    def unwrapped(self) -> gym.Env[Any, Any]:
+        """The environment, once it is made."""
+        return self if self._env is None else self._env.unwrapped
 
     def _reset(self, seed: int | None, options: dict[str, Any] | None) -> Result:
         if self._env is None:

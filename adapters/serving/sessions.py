@@ -25,9 +25,10 @@ from gymnasium.vector import AutoresetMode
 from rlvr.adapters.fleet.metrics import SessionMetrics
 from rlvr.adapters.serving.guard import limited_log, without_paths
 from rlvr.adapters.serving.server_messages import MAX_SECONDS, Range
-from rlvr.adapters.serving.session_env import MAX_STATES, Result, SessionEnv, described
-from rlvr.adapters.serving.wire import EXPERT_CALLS, MAX_IMAGE_PIXELS, MAX_REWARD, ProtocolError, WireRequest
+from rlvr.adapters.serving.session_env import MAX_STATES, Result, SessionEnv, SessionHistory, described
+from rlvr.adapters.serving.wire import EXPERT_CALLS, MAX_IMAGE_PIXELS, MAX_REWARD, ProtocolError, WireRequest, pack
 from rlvr.envs.core.spaces import Text
+from rlvr.envs.core.verdict import Provoked, wrong
 from rlvr.envs.tasks.digests import env_digest
 from rlvr.envs.vector.arguments import checked_workers, makers_of, sharing
 from rlvr.envs.vector.env_slot import CallResult, EnvSlot
@@ -187,7 +188,8 @@ class SessionTable:
             for make in sharing(self.first, makers)
         ]
         workers = checked_workers(backend, workers, timeout, limit)
-        self._backend: Backend = (Threads if backend == "thread" else Processes)(slots, workers, timeout)
+        kind = Threads if backend == "thread" else Processes
+        self._backend: Backend = kind(slots, workers, timeout, SessionHistory)
         self._clock = clock
         self._free = deque(range(limit))
         self._sessions: dict[str, _Session] = {}
@@ -445,6 +447,10 @@ def _result(answer: dict[str, Any]) -> Result:
     if "error" not in answer and isinstance(answer, CallResult):
         return answer["value"]  # type: ignore[no-any-return]
     error = answer.get("error")
+    if isinstance(error, Provoked):
+        verdict = wrong(reason=without_paths(f"{error}"))
+        ended: Result = {"observation": verdict.reason, "reward": 0.0, "terminated": True, "truncated": False}
+        return {**ended, "info": pack({"verdict": verdict, "success": False})}
     if isinstance(error, TimeoutError):
         reason = f"{error}; the environment was given up, and reset() begins another"
         return ProtocolError("timeout", reason).to_dict()

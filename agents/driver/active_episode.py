@@ -36,6 +36,7 @@ class ActiveEpisode:
         conversation: what the agent sees; only this class changes it.
         use_system: whether the conversation begins with the environment's system prompt.
         info: the last ``info`` of the environment.
+        make: makes another environment, in which a step that is over its time is played again.
     """
 
     env: Env | None
@@ -43,6 +44,7 @@ class ActiveEpisode:
     conversation: Conversation
     use_system: bool = True
     info: dict[str, Any] = field(default_factory=dict)
+    make: Callable[[], Env] | None = None
 
     # the beginning
 
@@ -108,7 +110,7 @@ class ActiveEpisode:
 
     def answer(self, reply: Reply, index: int = 0) -> EnvCall:
         """Record the agent's reply; the call that plays it, which does nothing when the episode ends or pauses here."""
-        return EnvCall(index, self.env, self.record(reply), played=self.played)
+        return EnvCall(index, self.env, self.record(reply), self.make, self.played)
 
     def played(self) -> StepHistory:
         """What the episode is played again with, its last action included."""

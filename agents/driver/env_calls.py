@@ -57,7 +57,7 @@ class EnvCall:
         index: of the episode that it belongs to.
         env: the environment; None until `run` has made it.
         function: what to do with it; None does nothing.
-        make: makes the environment.
+        make: makes the environment; or, where there is one, another in which the episode is played again.
         played: the episode up to this step, its action included; None for what is no step.
         then: goes on with the episode in the thread that made the call: given the call and its outcome, it records them
             and returns the next call; None where the episode has ended or is paused. Without it the loop goes on.
@@ -281,8 +281,9 @@ class ThreadedEnvCalls(EnvCalls):
     def _judge(self, call: EnvCall, late: TimeLimitExceeded, seconds: float) -> None:
         """Find out whose doing it is that a call is over its time, and answer for it."""
         try:
-            if call.played is not None and self._make is not None and not self._closed:
-                late.provoked = is_provoked(call.played(), partial(in_threads, self._make), seconds)
+            make = call.make or self._make
+            if call.played is not None and make is not None and not self._closed:
+                late.provoked = is_provoked(call.played(), partial(in_threads, make), seconds)
         finally:
             self._events.put([(call, late)])
 

@@ -12,7 +12,7 @@ import select
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -84,19 +84,26 @@ class Processes:
         slots: one for each environment; their environments live in the workers, never here.
         workers: how many processes the environments are dealt to, in turn.
         timeout: seconds that a command may take, or None.
+        history: what an episode is played again with.
 
     Raises:
         OSError: a process could not be started.
         PicklingError, TypeError: what makes an environment cannot be sent to a process.
     """
 
-    def __init__(self, slots: list[EnvSlot], workers: int, timeout: float | None) -> None:
+    def __init__(
+        self,
+        slots: list[EnvSlot],
+        workers: int,
+        timeout: float | None,
+        history: Callable[[], StepHistory] = StepHistory,
+    ) -> None:
         self._slots = slots
         self._timeout = timeout
         self._lock = threading.Lock()  # guards all that follows
         self._done: list[Done] = []
         self._playing: set[int] = set()  # the environments in the middle of an episode
-        self._played = [StepHistory() for _ in slots]
+        self._played = [history() for _ in slots]
         self._judged: set[int] = set()  # the environments whose last step is being played again elsewhere
         self._closed = False
         self._workers: dict[int, _Worker] = {}  # by index
@@ -308,10 +315,10 @@ class Processes:
             index, command = culprit
             states[index] = self._new_slot(index, "")
             verdict = env_error(reason, "" if status == "timeout" else command[0], timeout=status == "timeout")
-            if command[0] == "step":
+            if self._played[index].is_step(command):
                 self._judged.add(index)
                 judge = threading.Thread(
-                    target=self._judge, args=(index, verdict), name="vector-env-judge", daemon=True
+                    target=self._judge, args=(index, command, verdict), name="vector-env-judge", daemon=True
                 )
                 judge.start()
             else:
@@ -333,7 +340,7 @@ class Processes:
         self._slots[index] = slot
         return slot
 
-    def _judge(self, index: int, verdict: Verdict) -> None:
+    def _judge(self, index: int, command: Command, verdict: Verdict) -> None:
         """Find out whose doing it is that a step is late or has ended its process, and answer for it."""
         with self._lock:
             played = self._played[index].copy()
@@ -346,13 +353,13 @@ class Processes:
             self._judged.discard(index)
             if self._closed:
                 return
-            slot, command = self._slots[index], ("step", played.actions[-1] if played.actions else None)
+            slot = self._slots[index]
             outcome = slot.end(verdict)
             if slot.mode is AutoresetMode.SAME_STEP:
                 self._workers[index].backlog.append((index, ("again", outcome)))
                 self._feed(self._workers[index])
             else:
-                self._enter(index, command, outcome)
+                self._enter(index, command, timed_out(command, outcome))
             self._wake_up()
 
     def _trial(self, slot: EnvSlot, phases: Sequence[Phase]) -> TrialResult:

@@ -45,6 +45,11 @@ class StepHistory:
         self.start, self.first, self.actions = start, first, [*actions]
         self._over = True
 
+    @staticmethod
+    def is_step(command: Command) -> bool:
+        """Whether a command is a step, which is played again where it does not return."""
+        return command[0] == "step"
+
     def send(self, command: Command) -> None:
         """Note what the environment is sent."""
         if command[0] == "step" and not self._over:

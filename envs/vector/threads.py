@@ -18,7 +18,7 @@ from typing import Any
 
 from gymnasium.vector import AutoresetMode
 
-from rlvr.envs.core.verdict import Verdict, env_error, provoked_verdict
+from rlvr.envs.core.verdict import Provoked, Verdict, env_error, provoked_verdict
 from rlvr.envs.vector.env_slot import CallResult, Command, EnvSlot, Outcome
 from rlvr.envs.vector.inline import Done, Job
 from rlvr.envs.vector.step_trials import START_SECONDS, StepHistory, in_threads, is_provoked
@@ -54,15 +54,22 @@ class Threads:
         slots: one for each environment.
         workers: how many environments are stepped at once.
         timeout: seconds that a command may take, or None.
+        history: what an episode is played again with.
     """
 
-    def __init__(self, slots: list[EnvSlot], workers: int, timeout: float | None) -> None:
+    def __init__(
+        self,
+        slots: list[EnvSlot],
+        workers: int,
+        timeout: float | None,
+        history: Callable[[], StepHistory] = StepHistory,
+    ) -> None:
         self._slots = slots
         self._workers = workers
         self._timeout = timeout
         self._changed = threading.Condition()  # guards all that follows
         self._tasks: dict[int, ThreadJob] = {}
-        self._played = [StepHistory() for _ in slots]
+        self._played = [history() for _ in slots]
         self._done: list[Done] = []
         self._closed = False
         self._queue: SimpleQueue[ThreadJob | None] = SimpleQueue()
@@ -207,7 +214,8 @@ class Threads:
             self._leave(task)
             task.deadline = float("inf")
             late = f"no answer within {self._timeout:g} s"
-            if task.command[0] == "step" and task.cancel is None:  # a coroutine is not played again
+            is_step = self._played[task.index].is_step(task.command)
+            if is_step and task.cancel is None:  # a coroutine is not played again
                 threading.Thread(target=self._judge, args=(task, late), name="vector-env-judge", daemon=True).start()
             else:
                 self._fail(task, _late(task.command, late))
@@ -261,7 +269,9 @@ def timed_out(command: Command, outcome: Outcome) -> Outcome:
     """The outcome of a command that was given up: "again" keeps how the last episode ended."""
     kind, payload = command
     if kind in ("call", "set", "make"):
-        return (*outcome[:4], CallResult(error=TimeoutError(outcome[4]["verdict"].reason)))
+        verdict = outcome[4]["verdict"]
+        late = TimeoutError(verdict.reason)
+        return (*outcome[:4], CallResult(error=Provoked(late) if verdict.valid else late))
     if kind != "again":
         return outcome
     final: dict[str, Any] = {"final_obs": payload[0], "final_info": payload[4]}

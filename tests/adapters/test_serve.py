@@ -60,6 +60,9 @@ class Stage(gym.Env[str, str]):
     released = threading.Event()
     closed: list[int] = []  # noqa: RUF012  (the test's)
 
+    def __init__(self, stuck=False):
+        self.stuck = stuck
+
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self.said = []
@@ -67,6 +70,8 @@ class Stage(gym.Env[str, str]):
 
     def step(self, action):
         self.said.append(action)
+        if self.stuck:
+            self.released.wait(30)
         match action.partition(" ")[0]:
             case "hang":
                 self.released.wait(30)
@@ -305,7 +310,8 @@ def test_a_process_that_is_stuck_in_c_is_killed(tmp_path, monkeypatch):
         stuck = threads.submit(env.step, "stick")
         for turn in range(5):
             assert other.step(f"{turn}")[0] == f"{turn}"
-        assert isinstance(stuck.exception(60), TimeoutError)
+        _, reward, terminated, _, info = stuck.result(60)
+        assert (reward, terminated, info["verdict"].valid) == (0.0, True, True), "the action made it hang"
         env.reset(seed=0)
         assert env.step("a")[0] == "a"
         assert other.step("b")[0] == "b"
@@ -415,12 +421,15 @@ def test_a_hanging_step_holds_up_nobody_else(stage: EnvServer):
         assert post(stage, {"id": "p", "op": "ping"})[1] == {"id": "p", "results": []}
 
 
-def test_a_step_over_its_time_is_told_and_the_session_goes_on():
+def test_a_step_over_its_time_by_the_actions_doing_is_a_zero_and_the_session_goes_on():
     Stage.released.clear()
-    with EnvServer("ours/Stage-v0", limit=3, timeout=0.3) as server, connect(server.url) as env:
+    with EnvServer("ours/Stage-v0", limit=3, timeout=0.5) as server, connect(server.url) as env:
         env.reset(seed=0)
-        with pytest.raises(TimeoutError, match=r"no answer within 0.3 s.*reset\(\)"):
-            env.step("hang")
+        env.step("a")
+        _, reward, terminated, truncated, info = env.step("hang")
+        assert (reward, terminated, truncated, info["success"]) == (0.0, True, False, False)
+        assert (info["verdict"].status, info["verdict"].valid) == ("wrong", True)
+        assert "failed on what the policy wrote" in info["verdict"].reason
         with pytest.raises(gym.error.ResetNeeded):
             env.step("a")
         env.reset(seed=0)
@@ -431,12 +440,70 @@ def test_a_step_over_its_time_is_told_and_the_session_goes_on():
         assert observations[1] == "1:b"
         assert (rewards.tolist(), terminations.tolist(), truncations.tolist()) == (
             [0.0] * 2,
-            [False] * 2,
             [True, False],
+            [False] * 2,
         )
-        assert infos["verdict"][0].status == "timeout"
-        assert not infos["verdict"][0].valid
+        assert infos["verdict"][0].valid
         assert vector.step(["a", "c"])[0] == ("go", "2:c")
+        vector.close()
+        Stage.released.set()
+
+
+MORTAL = """
+import os, time
+import gymnasium as gym
+from rlvr.envs.core.spaces import Text
+
+class Mortal(gym.Env):
+    observation_space = action_space = Text(100)
+
+    def reset(self, *, seed=None, options=None):
+        return "go", {}
+
+    def step(self, action):
+        if action == "hang":
+            time.sleep(60)
+        if action == "die":
+            os._exit(3)
+        return action, 0.0, False, False, {}
+
+gym.register("ours/Mortal-v0", entry_point=Mortal, disable_env_checker=True)
+"""
+
+
+@pytest.mark.slow
+def test_a_step_that_ends_its_process_or_hangs_in_it_is_a_zero(tmp_path, monkeypatch):
+    (tmp_path / "mortal.py").write_text(MORTAL, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    with (
+        EnvServer("mortal:ours/Mortal-v0", limit=1, timeout=0.5, backend="process") as server,
+        connect(server.url) as env,
+    ):
+        for action in ("hang", "die"):
+            env.reset(seed=0)
+            env.step("a")
+            _, reward, terminated, _, info = env.step(action)
+            assert (reward, terminated, info["verdict"].status) == (0.0, True, "wrong")
+        env.reset(seed=0)
+        assert env.step("b")[0] == "b"
+    gym.registry.pop("ours/Mortal-v0")
+
+
+def test_a_step_over_its_time_whatever_is_written_is_told_and_the_session_goes_on():
+    Stage.released.clear()
+    settings = {"stuck": True}
+    with EnvServer("ours/Stage-v0", settings, limit=3, timeout=0.3) as server, connect(server.url) as env:
+        env.reset(seed=0)
+        with pytest.raises(TimeoutError, match=r"no answer within 0.3 s.*reset\(\)"):
+            env.step("a")
+        with pytest.raises(gym.error.ResetNeeded):
+            env.step("a")
+        env.reset(seed=0)
+        vector = connect_vector(server.url, 2)
+        vector.reset(seed=0)
+        _, rewards, terminations, truncations, infos = vector.step(["a", "b"])
+        assert (rewards.tolist(), terminations.tolist(), truncations.tolist()) == ([0.0] * 2, [False] * 2, [True] * 2)
+        assert {verdict.status for verdict in infos["verdict"]} == {"timeout"}
         vector.close()
         Stage.released.set()
 

@@ -207,6 +207,22 @@ def test_what_the_environment_cannot_answer_is_not_the_policys_fault():
         let_go.set()
 
 
+def test_a_late_step_by_the_actions_doing_is_a_zero(monkeypatch: pytest.MonkeyPatch):
+    rollout, played = episode()
+    position = next(i for i, sampled in enumerate(played.tokens.mask) if sampled)
+    branch = branch_points(rollout.env.unwrapped, played, [position])[0]
+    let_go, apply = threading.Event(), type(branch.env.task).apply
+
+    def hangs(task, state, action):
+        return let_go.wait(60) if action == "hang" else apply(task, state, action)
+
+    monkeypatch.setattr(type(branch.env.task), "apply", hangs)
+    try:
+        assert continue_from(ConstantAgent("hang"), [branch.start("a")], timeout=1.0) == [0.0]
+    finally:
+        let_go.set()
+
+
 def test_nobody_shares_a_list_with_the_episode():
     seen = []
 
