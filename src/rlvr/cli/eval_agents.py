@@ -171,7 +171,7 @@ def agent_of(options: argparse.Namespace, settings: dict[str, Any]) -> Agent:
             from rlvr.algorithms.learner.head import use_float32
 
             use_float32(model)
-        return TransformersAgent(model, tokenizer, **_sampling(options))
+        return TransformersAgent(model, tokenizer, **_local_sampling(options))
     scripted: dict[str, Callable[[], Agent]] = {
         "expert": ExpertAgent,
         "random": lambda: RandomAgent(options.seed),
@@ -218,12 +218,12 @@ def _foreign_agent(options: argparse.Namespace, settings: dict[str, Any]) -> Age
     for name in sorted(more.keys() - PLAIN_OPTIONS):
         require_code(f"--options {name}, which vLLM may take for a class or a file to load,")
     try:
-        return VLLMAgent.load(folder, engine=server or {"dtype": options.dtype, **more}, **_sampling(options))
+        return VLLMAgent.load(folder, engine=server or {"dtype": options.dtype, **more}, **_local_sampling(options))
     except EndpointError as error:
         raise ValueError(str(error)) from error
 
 
-def _sampling(options: argparse.Namespace) -> dict[str, Any]:
+def _local_sampling(options: argparse.Namespace) -> dict[str, Any]:
     """How a local model samples."""
     names = ("max_new_tokens", "seed", "max_length", "template_options", "thinking_budget")
     settings = {name: getattr(options, name) for name in names}
