@@ -350,6 +350,7 @@ print(*[name for name in sys.modules if name.startswith("rlvr.") and ".core" not
     assert set(done.stdout.split()) - families == {
         "rlvr.envs",
         "rlvr.envs.bridges.suite_games",
+        "rlvr.envs.players.catalogue",
         "rlvr.envs.players.openspiel_names",
         "rlvr.envs.plugins",
     }
