@@ -7,6 +7,7 @@ is checked, not compared.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
@@ -30,6 +31,10 @@ GUESSES: Mapping[str, Callable[[str, random.Random], str]] = {
     "exact": guesses.word,
     "f1": guesses.word,
 }
+
+
+# One answer in two forms: May 7, 2022 (2022-05-07).
+_TWICE = re.compile(r"([^()\n]{2,200}) \(([^()\n]{2,200})\)\.?")
 
 
 class Question(NamedTuple):
@@ -205,6 +210,10 @@ def checked(answer: str, question: str, check: Callable[[str], str | None]) -> V
         if fault is None:
             return correct(answer)
         faults.append(wrong(answer, fault))
+    if (twice := _TWICE.fullmatch(answer)) and all(
+        checked(part, question, check).status == "correct" for part in twice.groups()
+    ):
+        return correct(answer)
     return next((verdict for verdict in faults if verdict.status == "wrong"), faults[0])
 
 

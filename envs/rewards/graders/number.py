@@ -20,7 +20,7 @@ from rlvr.envs.rewards.dressing import APPLIED, in_ascii, undressed, without_mar
 from rlvr.envs.rewards.errors import BadOption, BadReference
 from rlvr.envs.rewards.expressions.arithmetic import ArithmeticSyntaxError, evaluate
 from rlvr.envs.rewards.extraction import MARKERS, extract, first_sentence
-from rlvr.envs.rewards.grammar.remarks import without_aside, without_lead_words
+from rlvr.envs.rewards.grammar.remarks import spoken_number, without_aside, without_lead_words
 from rlvr.envs.rewards.grammar.units import compound
 from rlvr.envs.rewards.grammar.vocabulary import GREEK
 from rlvr.envs.rewards.grammar.words import LETTER_UNITS, NOT_UNITS, SCALES, SHORT_UNITS, denies
@@ -73,6 +73,7 @@ _COLON = re.compile(r"(?!lambda\b)[A-Za-z][A-Za-z ]{1,40}: ?(?=[-+$€£.0-9\\])
 _NEARLY = re.compile(r"\\(?:approx|simeq|cong|sim)(?![A-Za-z])|[≈≃≅]")
 _ESTIMATE = re.compile(r"-?[0-9]{1,12}(?:\.([0-9]{1,12}))")
 _OVER = re.compile(r"\{ ?([-+]?[0-9][0-9,.]{0,60}) ?\\over ?([0-9][0-9,.]{0,60}) ?\}")
+_OUT_OF = re.compile(r"([0-9]{1,9}) out of ([1-9][0-9]{0,8})")
 _BESIDE = re.compile(r"(?P<value>[^()]{1,100}?) {1,3}\((?:=|i\.e\.,?|that is,?)? ?(?P<equal>[^()]{1,100})\)\.?")
 _ABOUT = re.compile(r"^(?:~|(?:about|approximately|approx\.?|roughly|around)\s)\s*", re.IGNORECASE)
 _GROUPS = (
@@ -188,9 +189,11 @@ def _bare_forms(text: str) -> Iterator[str]:
     yield undressed(without_marks(without_lead_words(undressed(text))))
     if (beside := _BESIDE.fullmatch(text)) and "(" in text:
         with suppress(NotANumber):
-            value, equal = read_number(undressed(beside["value"])), read_number(undressed(beside["equal"]))
+            spoken = spoken_number(beside["equal"])
+            value = read_number(undressed(without_marks(beside["value"])))
+            equal = read_number(undressed(beside["equal"])) if spoken is None else Number(Fraction(spoken))
             if same_number(value, equal):
-                yield undressed(beside["value"])
+                yield undressed(without_marks(beside["value"]))
 
 
 def without_about(text: str) -> str:
@@ -252,6 +255,8 @@ def read_number(text: str) -> Number:
         return _literal(cleaned[label.end() :])
     if negative := _NEGATIVE.fullmatch(cleaned):
         return _literal("-" + negative[1])
+    if out_of := _OUT_OF.fullmatch(cleaned):
+        return _literal(f"{out_of[1]}/{out_of[2]}")
     if " " in cleaned and "s" in cleaned:
         cleaned = compound(cleaned)
     return _literal(cleaned)

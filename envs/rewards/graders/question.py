@@ -31,7 +31,7 @@ _YES_OR_NO = re.compile(
 )
 _LIFE = re.compile(r"(?<=[a-z]) \((?:born [0-9]{4}|[0-9]{3,4} ?[-\u2013] ?[0-9]{3,4})\)$")
 _ARTICLE_FIRST = re.compile(r"\W{0,4}(?:an?|the)\b", re.IGNORECASE)
-_APPOSITION = re.compile(r", (?:an?|the) [A-Za-z]{1,30}(?: [A-Za-z]{1,30}){1,8}$")
+_APPOSITION = re.compile(r", (?:an?|the|in|from) [A-Za-z]{1,30}(?: [A-Za-z]{1,30}){1,8}$")
 _WRAPPER = re.compile(r"\\(?:text|textbf|textrm|textit|mathrm|mbox)\s*\{([^{}]*)\}")
 
 

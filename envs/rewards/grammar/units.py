@@ -55,6 +55,7 @@ UNITS: Final = _load()
 _PHRASE = re.compile(r"[a-z]+(?:[ /^·.'’-]+[a-z0-9]+)*", re.IGNORECASE)
 SPEEDS: Final = {"kph": "km/h", "kmph": "km/h", "kmh": "km/h", "mph": "mile/h", "mps": "m/s", "fps": "ft/s"}
 _FACTOR = re.compile(r"(?P<unit>[A-Za-z]+)(?:\^(?P<sign>-?)(?P<power>[123]))?")
+_DIRECTION = re.compile(r" (?:long|wide|high|tall|deep|thick|away|apart|each|upward|downward)s?$")
 _COMPOUND = re.compile(
     r"(?P<number>[0-9]{1,9}) ?(?P<unit>[A-Za-z]{1,10}),?(?: and)? (?P<number2>[0-9]{1,4}"
     r"(?:\.[0-9]{1,4})?) ?(?P<unit2>[A-Za-z]{1,10})"
@@ -106,7 +107,8 @@ def measure(phrase: str) -> tuple[Dimension, Fraction] | None:
     """The dimension of a unit phrase and its size in base units; None for a noun that measures nothing."""
     dimension: dict[str, int] = {}
     factor, sign, pending = Fraction(1), 1, 1
-    phrase = phrase.lower().partition(" of ")[0].replace("^", " ")
+    phrase = phrase.lower().partition(" of ")[0]
+    phrase = _DIRECTION.sub("", phrase).replace("^", " ")
     words = re.findall(r"[a-z]+|[0-9]+|/", SPEEDS.get(phrase, phrase))
     last: tuple[str, Fraction] | None = None
     for word in words:

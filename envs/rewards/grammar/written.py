@@ -11,10 +11,11 @@ from rlvr.envs.rewards.grammar.words import denies
 
 # An integral, a derivative or a limit that is worked out has the value behind the sign.
 _NAMED = re.compile(
-    rf"(?:{APPLIED}|\\(?:int|lim|sum|prod|[dt]?frac\{{d(?:\^2)?\}}\{{d[a-z](?:\^2)?\}})(?![A-Za-z])[^=]{{0,200}}?)\s*=(?=[^=])"
+    rf"(?:{APPLIED}|\\(?:int|lim|sum|prod|[dt]?frac\{{d(?:\^2)?\}}\{{d[a-z](?:\^2)?\}})(?![A-Za-z])(?:[^={{}}]"
+    rf"|\{{[^{{}}]*\}}){{0,200}}?)\s*=(?=[^=])"
 )
 _UPRIGHT = re.compile(r"\\(?:mathrm|text|operatorname)\s?\{\s?([ie])\s?\}")
-_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_BRACES = re.compile(r"(?P<name>[^={}]{1,40}=\s?)?\{(?P<items>[^{}]*,[^{}]*)\}")
 _ROWS = re.compile(r"\[\s*(\[[^\[\]]{1,400}\](?:\s*,\s*\[[^\[\]]{1,400}\]){0,40})\s*,?\s*\]")
 _ROWS_BY_SIGN = re.compile(r"\[[^\[\];,]+,[^\[\];]+(?:;[^\[\];,]+,[^\[\];]+)+\]")
 _ROW = re.compile(r"\[([^\[\]]*)\]")
@@ -33,6 +34,13 @@ _POWERED_UNIT = re.compile(
     r"(?<=[0-9}\s,~])(?P<unit>(?:[A-Za-z]|\\(?:mathrm|text|rm|[,;: ]|cdot)|[\s{}~.\u00b7\u22c5]){1,60}\^\{?-[1-3].*)$"
 )
 _NO_LETTERS = re.compile(r"\\(?:mathrm|text|rm|cdot|[,;: ])|[{}~.\u00b7\u22c5]")
+_ALL_WITH = re.compile(
+    r"^(?:\\text\{\s?)?(?:(?:the )?(?:domain|range|solution)(?: set)?: ?\}?"
+    r"|all (?:real (?:numbers |values )?|values of |numbers )?(?:\$?[a-z]\$? (?:such that|with|where|satisfying"
+    r"|for which) )?"
+    r"(?=\$?[a-z]\$? ?(?:[<>\u2264\u2265\u2260]|\\[lg]eq?|\\ne)))\s?",
+    re.IGNORECASE,
+)
 _EXCEPT = re.compile(
     r"(?:\\text\{\s?)?(?:the set of )?all (?:real|reals|real numbers|real values|numbers)"
     r"(?: of)?(?: \$?[a-z]\$?)? (?:except|other than|excluding|but)(?: for)?(?:\s?\})?"
@@ -80,7 +88,8 @@ def denied_name(answer: str) -> bool:
 
 
 def without_exceptions(text: str) -> str:
-    """``all real numbers except 1 and 2`` as the real line without these points."""
+    """``all real numbers except 1 and 2`` as the real line without these points, ``all x > 2`` as ``x > 2``."""
+    text = _ALL_WITH.sub("", text)
     except_for = _EXCEPT.fullmatch(text)
     if except_for is None:
         return text
@@ -189,7 +198,7 @@ def in_grammar(answer: str, reference: str) -> str:
         )
         text = f"{text[: powered.start()]}\\text{{ {slashed_unit}}}" if slashed_unit else text
     if braces := _BRACES.fullmatch(text):
-        return f"\\{{{braces[1]}\\}}"
+        return f"{braces['name'] or ''}\\{{{braces['items']}\\}}"
     if reference == "matrix" and (rows := _ROWS.fullmatch(text)):
         lines = [" & ".join(row.split(",")) for row in _ROW.findall(rows[1])]
         body = " \\\\ ".join(lines)
