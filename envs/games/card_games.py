@@ -46,7 +46,6 @@ class HigherLower(Game[Deck]):
     turn_limits = tuple(calls for _, _, calls, _ in sizes)
 
     def start(self, rng: random.Random, level: int) -> Deck:
-        """Shuffles a deck with ``copies`` of each card; the first lies open."""
         highest, copies, _, _ = self.sizes[level - 1]
         cards = [card for card in range(1, highest + 1) for _ in range(copies)]
         rng.shuffle(cards)
@@ -69,7 +68,6 @@ class HigherLower(Game[Deck]):
         )
 
     def play(self, state: Deck, move: str) -> Step[Deck]:
-        """Ends early: won at the last right call needed, lost once it is out of reach."""
         if move not in ("higher", "lower"):
             raise IllegalMove(self.reminder(state).rstrip("."))
         _, _, calls, goal = self.sizes[state.level - 1]
@@ -161,7 +159,6 @@ class Blackjack(Game[BlackjackTable]):
     turn_limits = tuple(5 * house.hands for house in houses)
 
     def start(self, rng: random.Random, level: int) -> BlackjackTable:
-        """Draws a seed, which decides every shoe of the game, and deals the first hand."""
         seed = rng.getrandbits(48)
         return deal(BlackjackTable(seed, level, shuffled(seed, 1, self.houses[level - 1]), 0, (), ()))
 
@@ -203,7 +200,6 @@ class Blackjack(Game[BlackjackTable]):
         )
 
     def play(self, state: BlackjackTable, move: str) -> Step[BlackjackTable]:
-        """Hits go on up to 21; a bust, a stand or a double settles the hand and deals the next one."""
         legal = ("hit", "stand", "double") if self.houses[state.level - 1].double else ("hit", "stand")
         if move not in legal or (move == "double" and len(state.player) > 2):
             raise IllegalMove(self.reminder(state).rstrip("."))
@@ -391,7 +387,6 @@ class MemoryPairs(Game[Pairs]):
     turn_limits = tuple(2 * height * width - 2 for height, width in sizes)  # enough without forgetting
 
     def start(self, rng: random.Random, level: int) -> Pairs:
-        """Shuffles two of each letter onto the board."""
         height, width = self.sizes[level - 1]
         cards = rng.sample(COLUMNS.upper(), height * width // 2) * 2
         rng.shuffle(cards)
@@ -421,7 +416,6 @@ class MemoryPairs(Game[Pairs]):
         return board(cells[i : i + width] for i in range(0, len(cells), width))
 
     def play(self, state: Pairs, move: str) -> Step[Pairs]:
-        """The first flip of a pair stays open; after the second both stay, or both are hidden again."""
         height, width = self.sizes[state.level - 1]
         try:
             cell = read_cell(move.removeprefix("flip "), height, width)

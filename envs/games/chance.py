@@ -50,7 +50,6 @@ class MultiArmedBandit(Game[Arms]):
     turn_limits = tuple(pulls + 1 for _, _, pulls in sizes)
 
     def start(self, rng: random.Random, level: int) -> Arms:
-        """Draws distinct values from 20 to 80 until the best leads by 4."""
         count = self.sizes[level - 1][0]
         while True:
             values = rng.sample(range(20, 81), count)
@@ -85,7 +84,6 @@ class MultiArmedBandit(Game[Arms]):
         return f"Paid so far: {tried}. You have {counted(self.turns(state.level) - turn, 'turn')} left."
 
     def play(self, state: Arms, move: str) -> Step[Arms]:
-        """A pull pays value plus uniform noise; naming ends the game, won for the best arm alone."""
         verb, _, letter = move.partition(" ")
         arm = self.letters(state).find(letter) if len(letter) == 1 else -1
         if verb not in ("pull", "name") or arm < 0:
@@ -169,7 +167,6 @@ class Secretary(Game[Queue]):
     turn_limits = tuple(count for count, _ in sizes)
 
     def start(self, rng: random.Random, level: int) -> Queue:
-        """Draws distinct scores in the level's way: uniform, or the larger, smaller or mean of two."""
         count, way = self.sizes[level - 1]
         draw = SCORES[way][1]
         scores: list[int] = []
@@ -198,7 +195,6 @@ class Secretary(Game[Queue]):
         return f"Candidate {state.seen} of {len(state.scores)}: {seen[-1]} (best so far: {max(seen)})"
 
     def play(self, state: Queue, move: str) -> Step[Queue]:
-        """Taking ends the game, won for the best of all; passing the last candidate loses."""
         if move not in ("take", "next"):
             raise IllegalMove(self.reminder(state).rstrip("."))
         score, best = state.scores[state.seen - 1], max(state.scores)
@@ -267,7 +263,6 @@ class PushYourLuck(Game[Dice]):
     turn_limits = tuple(turns for _, _, turns, _, _ in sizes)
 
     def start(self, rng: random.Random, level: int) -> Dice:
-        """Draws the goal from the level's range and a seed for the die."""
         sides, bad, _, low, high = self.sizes[level - 1]
         return Dice(rng.getrandbits(48), sides, bad, rng.randint(low, high), level)
 
@@ -291,7 +286,6 @@ class PushYourLuck(Game[Dice]):
         return f"Pot {state.pot}, bank {state.banked} of {state.goal}, {left} left"
 
     def play(self, state: Dice, move: str) -> Step[Dice]:
-        """A bad face empties the pot; only banked points count, and the goal is checked on banking."""
         if move == "bank":
             after = state._replace(banked=state.banked + state.pot, pot=0)
             if after.banked >= state.goal:

@@ -217,7 +217,6 @@ class FloodIt(BoardGame[Flood]):
         )
 
     def named(self, move: str) -> str:
-        """A colour's first letter stands for it."""
         return next((colour for colour in COLOURS if move == colour[0]), move)
 
     def legal(self, board: Flood) -> list[str]:
@@ -225,7 +224,6 @@ class FloodIt(BoardGame[Flood]):
         return [name for colour, name in enumerate(COLOURS[: len(board.masks)]) if colour != now]
 
     def after(self, board: Flood, move: str) -> Flood:
-        """Recolours the area and joins what it then touches; other areas of the old colour stay."""
         now, then = colour_at(board, 0), COLOURS.index(move)
         area = joined(board.size, 1, board.masks[now])
         masks = list(board.masks)

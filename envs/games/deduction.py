@@ -95,7 +95,6 @@ class CodeBreaking(Game[Code]):
     words: ClassVar[tuple[str, str]]
 
     def start(self, rng: random.Random, level: int) -> Code:
-        """Draws the symbols first, then the code from them, with repeats only where the game has them."""
         length, count, _ = self.sizes[level - 1]
         symbols = "".join(sorted(rng.sample(self.alphabet, count)))
         secret = rng.choices(symbols, k=length) if self.repeats else rng.sample(symbols, length)
@@ -121,7 +120,6 @@ class CodeBreaking(Game[Code]):
         )
 
     def play(self, state: Code, move: str) -> Step[Code]:
-        """Answers with the two counts; blanks and commas between symbols do not matter."""
         secret, symbols, level, tries, turn, _ = state
         guess = move.replace(",", "").replace(" ", "")
         if (
@@ -233,7 +231,6 @@ class OneLie(Game[Liar]):
     turn_limits = tuple(turns for _, turns in sizes)
 
     def start(self, rng: random.Random, level: int) -> Liar:
-        """Draws a range, the secret, and at which answer the lie falls, which may be after the end."""
         width, turns = self.sizes[level - 1]
         first = rng.randint(1, 9 * width)
         return Liar(rng.randint(first, first + width - 1), first, first + width - 1, rng.randrange(turns), level)
@@ -252,7 +249,6 @@ class OneLie(Game[Liar]):
         )
 
     def play(self, state: Liar, move: str) -> Step[Liar]:
-        """Turns the answer round at the place of the lie; a number with separators is read."""
         try:
             (guess,) = read_numbers(without_separators(move), 1)
         except IllegalMove:
@@ -348,7 +344,6 @@ class OddCoin(Game[Coins]):
     turn_limits = tuple(weighings + 1 for _, _, weighings in sizes)
 
     def start(self, rng: random.Random, level: int) -> Coins:
-        """Draws labels from 1 to 99, the odd one among them and, where it is unknown, its weight."""
         count, known, _ = self.sizes[level - 1]
         labels = tuple(sorted(rng.sample(range(1, 100), count)))
         return Coins(rng.choice(labels), known or rng.random() < 0.5, labels, level)
@@ -371,7 +366,6 @@ class OddCoin(Game[Coins]):
         )
 
     def play(self, state: Coins, move: str) -> Step[Coins]:
-        """Weighs equal numbers of different coins; naming ends the game, with the weight where it is unknown."""
         verb, _, rest = move.partition(" ")
         if verb == "odd":
             return self._name(state, rest)

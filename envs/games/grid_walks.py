@@ -92,7 +92,6 @@ class FrozenLake(SearchedGame[Lake]):
         return list(WAYS)
 
     def after(self, board: Lake, move: str) -> Lake:
-        """On slippery ice the step goes to either side one time in ten each, drawn from seed and turn."""
         if board.slippery:
             luck = chance(board.seed, board.turn).random()
             if luck < 2 * SLIP:
@@ -100,7 +99,6 @@ class FrozenLake(SearchedGame[Lake]):
         return board._replace(at=cell_after(board.rows, board.at, move), turn=board.turn + 1 if board.slippery else 0)
 
     def comment(self, before: Lake, move: str, after: Lake) -> str:
-        """Says when one has slipped or not moved, which the board alone need not show."""
         if after.at == before.at:
             return "You did not move."
         if after.at != cell_after(before.rows, before.at, move):
@@ -262,7 +260,6 @@ class KeyDoor(SearchedGame[LockedRooms]):
         return ways_on(board.rows, board.at, "#" + "".join(door for door in "ABCD" if door.lower() not in board.keys))
 
     def after(self, board: LockedRooms, move: str) -> LockedRooms:
-        """Walks one cell and takes the key there; keys are kept."""
         y, x = at = cell_after(board.rows, board.at, move)
         keys = board.keys
         if board.rows[y][x] in "abcd" and board.rows[y][x] not in keys:
@@ -374,7 +371,6 @@ class FogMaze(BoardGame[Fog]):
         return ways_on(board.rows, board.at)
 
     def after(self, board: Fog, move: str) -> Fog:
-        """Walks one cell and notes it for the expert."""
         at = cell_after(board.rows, board.at, move)
         return board._replace(at=at, seen=board.seen | {at})
 

@@ -84,7 +84,6 @@ class HanoiGame(BoardGame[Tower]):
         return f"{board.pegs} pegs{', stepwise' * board.stepwise}: {board.at} to {board.goal}"
 
     def named(self, move: str) -> str:
-        """``a->b``, ``a to b`` and ``a b`` are ``ab``."""
         if len(move) == 2 and move.isalpha():
             return move
         return "".join(super().named(move).replace("->", " ").replace(" to ", " ").split())

@@ -85,7 +85,6 @@ class Minesweeper(Game[MineField]):
     turn_limits = tuple(turns for *_, turns in sizes)
 
     def start(self, rng: random.Random, level: int) -> MineField:
-        """Draws until deduction alone opens the whole board within the turns."""
         height, width, count, turns = self.sizes[level - 1]
         board = grid(height, width)
         while True:
@@ -109,7 +108,6 @@ class Minesweeper(Game[MineField]):
         return grid(height, width).drawn(state.mines, state.open)
 
     def play(self, state: MineField, move: str) -> Step[MineField]:
-        """Opens several cells at once; one mine among them loses, an open cell refuses the move."""
         height, width, _, _ = self.sizes[state.level - 1]
         verb, *words = move.replace(",", " ").split()
         if verb != "open" and verb[1:].isdecimal():
@@ -226,7 +224,6 @@ class Battleship(Game[Sea]):
     turn_limits = tuple(turns for _, _, turns in sizes)
 
     def start(self, rng: random.Random, level: int) -> Sea:
-        """Lays ships that touch nowhere, the longest first."""
         size, lengths, _ = self.sizes[level - 1]
         while True:
             ships: list[int] = []
@@ -269,7 +266,6 @@ class Battleship(Game[Sea]):
         return drawn_board(cells[i : i + size] for i in range(0, len(cells), size))
 
     def play(self, state: Sea, move: str) -> Step[Sea]:
-        """Up to three shots at once, none at a cell fired at before; sunk ships are named."""
         size = self.sizes[state.level - 1][0]
         verb, *words = move.replace(",", " ").split()
         if verb[1:].isdecimal():
@@ -425,7 +421,6 @@ class BlackBox(Game[Box]):
     turn_limits = tuple(turns for _, _, turns in sizes)
 
     def start(self, rng: random.Random, level: int) -> Box:
-        """Draws the atoms' cells, each set with the same chance."""
         size, count, _ = self.sizes[level - 1]
         return Box(sum(1 << cell for cell in rng.sample(range(size * size), count)), level)
 
@@ -466,12 +461,10 @@ class BlackBox(Game[Box]):
 
     @staticmethod
     def named(border: int, size: int) -> str:
-        """A border cell as the player writes it: side and number."""
         side, index = divmod(border, size)
         return f"{SIDES[side]} {index + 1 if side % 2 else COLUMNS[index]}"
 
     def play(self, state: Box, move: str) -> Step[Box]:
-        """Any atoms that answer every ray as the hidden ones do win; wrong ones cost a turn."""
         size, count, _ = self.sizes[state.level - 1]
         verb, *words = move.replace(",", " ").split()
         if verb == "ray":

@@ -96,7 +96,6 @@ class RiverCrossing(SearchedGame[River]):
         return f"{', '.join(board.names)}: {pairs}"
 
     def named(self, move: str) -> str:
-        """The names sorted, without "and" and "the", so that their order does not matter."""
         return " ".join(sorted(word for word in super().named(move).split() if word not in ("and", "the")))
 
     def legal(self, board: River) -> list[str]:

@@ -103,7 +103,6 @@ class RushHour(SearchedGame[Jam]):
         return _BOARD % tuple(signs)
 
     def named(self, move: str) -> str:
-        """A move without a number is by one cell; ``l``, ``r``, ``u`` and ``d`` stand for directions."""
         parts = super().named(move).split()
         if len(parts) == 2:
             parts.append("1")

@@ -227,7 +227,6 @@ class Game2048(BoardGame[Merging]):
         return move in WAYS and slide(board.rows, move) != board.rows
 
     def after(self, board: Merging, move: str) -> Merging:
-        """Slides, then adds a tile in an empty cell, both drawn from seed and turn."""
         rows = slide(board.rows, move)
         return with_new_tile(board._replace(rows=rows, turn=board.turn + 1), chance(board.seed, board.turn))
 

@@ -73,7 +73,6 @@ class Snake(BoardGame[Nest]):
         return [way for way in WAYS if ahead(board, way) != board.body[1]]
 
     def after(self, board: Nest, move: str) -> Nest:
-        """Off the board the head is -1; an eaten apple makes the snake longer and brings the next."""
         head = ahead(board, move)
         if head is None:
             return board._replace(body=(-1, *board.body[:-1]))

@@ -96,7 +96,6 @@ class Taxi(SearchedGame[TaxiTown]):
         )
 
     def named(self, move: str) -> str:
-        """``pick up`` and ``drop off`` are ``pick`` and ``drop``."""
         return super().named(move).removesuffix(" up").removesuffix(" off")
 
     def legal(self, board: TaxiTown) -> list[str]:

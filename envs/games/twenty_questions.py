@@ -95,7 +95,6 @@ class TwentyQuestions(Game[Riddle]):
     turn_limits = tuple(turns for _, _, turns in LEVELS)
 
     def start(self, rng: random.Random, level: int) -> Riddle:
-        """Draws things that the attributes tell apart until halving questions find each in time."""
         count, width, turns = LEVELS[level - 1]
         while True:
             asked = tuple(sorted(rng.sample(attributes(), width)))
@@ -119,7 +118,6 @@ class TwentyQuestions(Game[Riddle]):
         )
 
     def play(self, state: Riddle, move: str) -> Step[Riddle]:
-        """Answers yes or no; a wrong name rules out that thing alone and costs a turn."""
         verb, _, rest = move.partition(" ")
         if verb == "ask" and rest in state.asked:
             answer = rest in world()[state.secret]

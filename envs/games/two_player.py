@@ -80,7 +80,6 @@ class Nim(BoardGame[Heaps]):
         return f"{board.sizes} {board.most} {board.misere}"
 
     def named(self, move: str) -> str:
-        """Also reads ``take 2 from a`` and ``a: 2``, as ``a 2``."""
         parts = super().named(move).replace(":", " ").split()
         if len(parts) == 3 and parts[1] == "from":  # "take 2 from a"
             parts = [parts[2], parts[0]]
@@ -90,7 +89,6 @@ class Nim(BoardGame[Heaps]):
         return [f"{COLUMNS[heap]} {count}" for heap, count in takes(board)]
 
     def after(self, board: Heaps, move: str) -> Heaps:
-        """The player's move and the opponent's perfect answer, in which nothing is drawn."""
         letter, count = move.split()
         board = taken(board, COLUMNS.index(letter), int(count))
         if not any(board.sizes):
@@ -98,7 +96,6 @@ class Nim(BoardGame[Heaps]):
         return taken(board, *reply(board))
 
     def comment(self, before: Heaps, move: str, after: Heaps) -> str:
-        """The opponent's move, which the heaps alone would not tell from the player's."""
         letter, count = move.split()
         heap, answer = reply(taken(before, COLUMNS.index(letter), int(count)))
         return f"The opponent takes {answer} from heap {COLUMNS[heap]}."
@@ -239,7 +236,6 @@ class TicTacToe(BoardGame[Stones]):
         return [str(Cell(*divmod(cell, board.width))) for cell in empty(board)]
 
     def after(self, board: Stones, move: str) -> Stones:
-        """The player's stone, then the opponent's best answer by full search; the first of equal ones."""
         cell = (int(move[1:]) - 1) * board.width + COLUMNS.index(move[0])
         board = board._replace(mine=board.mine | 1 << cell)
         free = empty(board)
@@ -406,7 +402,6 @@ class ConnectFour(SearchedGame[Drops]):
         ]
 
     def after(self, board: Drops, move: str) -> Drops:
-        """The player's stone, then the script's: complete four, else block four, else the most central column."""
         width, height, mine, theirs = board
         mine |= dropped(height, mine | theirs, COLUMNS.index(move))
         if four(mine, height):

@@ -79,7 +79,6 @@ class Wordle(Game[WordleState]):
     turn_limits = tuple(turns for _, turns, _ in sizes)
 
     def start(self, rng: random.Random, level: int) -> WordleState:
-        """Draws the secrets; on level 1 from 40 words that the rules list."""
         count, _, shown = self.sizes[level - 1]
         listed = tuple(sorted(rng.sample(words(5), shown)))
         return WordleState(tuple(rng.sample(listed or words(5), count)), listed, level)
@@ -111,7 +110,6 @@ class Wordle(Game[WordleState]):
         )
 
     def play(self, state: WordleState, move: str) -> Step[WordleState]:
-        """Compares one guess with every secret; won when each of them has been guessed."""
         guess = move.replace(" ", "") if len(move) == 9 else move
         if len(guess) != 5 or not guess.isalpha():
             raise IllegalMove(self.reminder(state).rstrip("."))
@@ -186,7 +184,6 @@ class Hangman(Game[HangmanState]):
     turn_limits = tuple(sum(size) for size in sizes)  # a turn is a miss or shows a letter
 
     def start(self, rng: random.Random, level: int) -> HangmanState:
-        """A word of the level's length, each with the same chance."""
         return HangmanState(rng.choice(words(self.sizes[level - 1][0])), level)
 
     def difficulty(self, state: HangmanState) -> float:
@@ -223,7 +220,6 @@ class Hangman(Game[HangmanState]):
         return f"{self.pattern(state)}\nTried: {tried}. {misses}. You have {left} left."
 
     def play(self, state: HangmanState, move: str) -> Step[HangmanState]:
-        """A new letter or a whole word; a repeated one is refused, a wrong word is a miss."""
         known = move in state.letters or move in state.wrong_words
         if known or not move.isalpha() or len(move) not in (1, len(state.word)):
             raise IllegalMove(self.reminder(state).rstrip("."))
@@ -301,7 +297,6 @@ class WordHunt(Game[WordHuntState]):
     turn_limits = tuple(turns for _, _, turns in sizes)
 
     def start(self, rng: random.Random, level: int) -> WordHuntState:
-        """Hides words along paths that may share letters, then fills up with common letters."""
         size, goal, _ = self.sizes[level - 1]
         near = _neighbours(size)
         while True:
@@ -331,7 +326,6 @@ class WordHunt(Game[WordHuntState]):
         )
 
     def play(self, state: WordHuntState, move: str) -> Step[WordHuntState]:
-        """Says which fails, the list or the board; both cost a turn, a word found before is refused."""
         if not move.isalpha() or len(move) < 4 or move in state.found:
             raise IllegalMove(self.reminder(state).rstrip("."))
         left = f"found: {len(state.found)} of {state.goal}"

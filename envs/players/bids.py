@@ -54,7 +54,6 @@ class Goofspiel(SeatGame[GoofspielState]):
         return (CHANCE,) if len(state.prizes) == len(state.bids[0]) else (0, 1)
 
     def chance(self, state: GoofspielState) -> list[tuple[str, float]]:
-        """Every prize not shown yet, each with the same probability."""
         left = [prize for prize in range(1, self.cards + 1) if prize not in state.prizes]
         return [(str(prize), 1 / len(left)) for prize in left]
 
@@ -62,7 +61,6 @@ class Goofspiel(SeatGame[GoofspielState]):
         return [str(card) for card in range(1, self.cards + 1) if card not in state.bids[seat]]
 
     def apply(self, state: GoofspielState, seat: int, move: str) -> GoofspielState:
-        """Only chance moves alone: the prize it shows."""
         return state._replace(prizes=(*state.prizes, int(move)))
 
     def apply_all(self, state: GoofspielState, moves: Mapping[int, str]) -> GoofspielState:

@@ -17,17 +17,47 @@ class BoardPosition(NamedTuple):
 
 
 def won_by_seat(seat: int) -> tuple[float, float]:
-    return (1.0, -1.0) if seat == 0 else (-1.0, 1.0)
+    """The returns where a seat has won, or nobody: -1."""
+    return (0.0, 0.0) if seat < 0 else (1.0, -1.0) if seat == 0 else (-1.0, 1.0)
 
 
-class Othello(SeatGame[BoardPosition]):
+class StoneGame(SeatGame[BoardPosition]):
+    """Stones on a square board. A move is an empty cell, on which a stone of the seat is set."""
+
+    first_state: BoardPosition
+
+    def __init__(self, *, size: int, least: int, most: int) -> None:
+        if not least <= size <= most:
+            raise ValueError(f"size must be {least} to {most}, not {size}")
+        self.size, self.names = size, cell_names(size, size)
+        self.cell_of = {name: cell for cell, name in enumerate(self.names)}
+        self.first_state = BoardPosition("." * size**2)
+
+    def legal(self, state: BoardPosition, seat: int) -> list[str]:
+        return [name for name, sign in zip(self.names, state.cells, strict=True) if sign == "."]
+
+    def apply(self, state: BoardPosition, seat: int, move: str) -> BoardPosition:
+        cell = self.cell_of[move]
+        return BoardPosition(state.cells[:cell] + "XO"[seat] + state.cells[cell + 1 :], 1 - seat)
+
+    def returns(self, state: BoardPosition) -> tuple[float, ...]:
+        """The seat that moved last has won: there is no draw."""
+        return won_by_seat(1 - state.turn)
+
+    def show(self, view: BoardPosition, seat: int) -> str:
+        return drawn([view.cells[start : start + self.size] for start in range(0, self.size**2, self.size)])
+
+
+class Othello(StoneGame):
     """Othello: stones between two of the other colour are turned over."""
 
     title = "Othello"
-    decisions = 60  # sixty, all empty cells, as a seat may move several times in a row
+    decisions = 60  # all empty cells, as a seat may move several times in a row
     opening = (0, 8)
-    names = cell_names(8, 8)
-    cell_of = {name: at for at, name in enumerate(names)}  # noqa: RUF012  (never changed)
+
+    def __init__(self) -> None:
+        super().__init__(size=8, least=8, most=8)
+        self.first_state = BoardPosition("." * 27 + "OX" + "." * 6 + "XO" + "." * 27)
 
     def rules(self) -> str:
         return (
@@ -37,44 +67,29 @@ class Othello(SeatGame[BoardPosition]):
             "move, more stones win."
         )
 
-    def start(self) -> BoardPosition:
-        cells = ["."] * 64
-        for at, sign in ((27, "O"), (28, "X"), (35, "X"), (36, "O")):
-            cells[at] = sign
-        return BoardPosition("".join(cells))
-
     def actors(self, state: BoardPosition) -> tuple[int, ...]:
-        if self.free_cells(state.cells, state.turn) or self.free_cells(state.cells, 1 - state.turn):
-            return (state.turn,)
-        return ()
-
-    @staticmethod
-    def free_cells(cells: str, seat: int) -> tuple[int, ...]:
-        """The cells where a seat may set a stone."""
-        return othello_moves(cells, "XO"[seat])
+        can_move = othello_moves(state.cells, "X") or othello_moves(state.cells, "O")
+        return (state.turn,) if can_move else ()
 
     def legal(self, state: BoardPosition, seat: int) -> list[str]:
-        return [self.names[at] for at in self.free_cells(state.cells, seat)] or ["pass"]
+        return [self.names[cell] for cell in othello_moves(state.cells, "XO"[seat])] or ["pass"]
 
     def apply(self, state: BoardPosition, seat: int, move: str) -> BoardPosition:
-        """Sets a stone and turns over all lines that it closes; a pass changes only the turn."""
         if move == "pass":
             return BoardPosition(state.cells, 1 - seat)
-        at, own = self.cell_of[move], "XO"[seat]
+        cell, sign = self.cell_of[move], "XO"[seat]
         cells = list(state.cells)
-        for turned in flips(state.cells, at, own):
-            cells[turned] = own
-        cells[at] = own
+        for turned in (cell, *flips(state.cells, cell, sign)):
+            cells[turned] = sign
         return BoardPosition("".join(cells), 1 - seat)
 
     def returns(self, state: BoardPosition) -> tuple[float, ...]:
         lead = state.cells.count("X") - state.cells.count("O")
-        return (0.0, 0.0) if lead == 0 else won_by_seat(0 if lead > 0 else 1)
+        return won_by_seat(-1 if lead == 0 else int(lead < 0))
 
     def show(self, view: BoardPosition, seat: int) -> str:
-        own, other = "XO"[seat], "XO"[1 - seat]
-        count = f"Stones: you {view.cells.count(own)}, the other seat {view.cells.count(other)}."
-        return drawn([view.cells[at : at + 8] for at in range(0, 64, 8)]) + "\n" + count
+        counts = [view.cells.count("XO"[each]) for each in (seat, 1 - seat)]
+        return f"{super().show(view, seat)}\nStones: you {counts[0]}, the other seat {counts[1]}."
 
     def expert(self, view: BoardPosition, seat: int, rng: random.Random) -> str:
         """Corners first, no cell beside an empty corner if it can be helped, and few replies for the other."""
@@ -82,53 +97,45 @@ class Othello(SeatGame[BoardPosition]):
         for move in self.legal(view, seat):
             if move == "pass":
                 return move
-            at = self.cell_of[move]
-            corner = at in (0, 7, 56, 63)
-            row, column = divmod(at, 8)
+            cell = self.cell_of[move]
+            corner = cell in (0, 7, 56, 63)
+            row, column = divmod(cell, 8)
             near = (0 if row < 4 else 7) * 8 + (0 if column < 4 else 7)
             beside = not corner and view.cells[near] == "." and row in (0, 1, 6, 7) and column in (0, 1, 6, 7)
-            replies = len(self.free_cells(self.apply(view, seat, move).cells, 1 - seat))
+            replies = len(othello_moves(self.apply(view, seat, move).cells, "XO"[1 - seat]))
             ranked.append((20 * corner - 10 * beside - replies, rng.random(), move))
         return max(ranked)[2]
 
 
-@lru_cache(maxsize=1)
-def rays() -> tuple[tuple[tuple[int, ...], ...], ...]:
-    """For each of 64 cells the cells in each direction, nearest first; only directions of two cells or more."""
-    found = []
-    for at in range(64):
-        row, column = divmod(at, 8)
-        lines = []
-        for down, right in ((-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0), (1, 1)):
-            cells, y, x = [], row + down, column + right
-            while 0 <= y < 8 and 0 <= x < 8:
-                cells.append(8 * y + x)
-                y, x = y + down, x + right
-            if len(cells) > 1:
-                lines.append(tuple(cells))
-        found.append(tuple(lines))
-    return tuple(found)
+@lru_cache(maxsize=64)
+def rays(cell: int) -> list[list[int]]:
+    """The cells in each direction from one of 8 x 8, nearest first; only directions of two cells or more."""
+    row, column = divmod(cell, 8)
+    ways = [(down, right) for down in (-1, 0, 1) for right in (-1, 0, 1) if down or right]
+    lines = [[(row + k * down, column + k * right) for k in range(1, 8)] for down, right in ways]
+    on_board = [[8 * y + x for y, x in line if 0 <= y < 8 and 0 <= x < 8] for line in lines]
+    return [line for line in on_board if len(line) > 1]
 
 
-def flips(cells: str, at: int, own: str) -> list[int]:
+def flips(cells: str, cell: int, sign: str) -> list[int]:
     """The stones that a stone at a cell turns over."""
-    other = "O" if own == "X" else "X"
-    found: list[int] = []
-    for ray in rays()[at]:
+    other = "O" if sign == "X" else "X"
+    turned: list[int] = []
+    for ray in rays(cell):
         count = 0
         while count < len(ray) and cells[ray[count]] == other:
             count += 1
-        if 0 < count < len(ray) and cells[ray[count]] == own:
-            found += ray[:count]
-    return found
+        if 0 < count < len(ray) and cells[ray[count]] == sign:
+            turned += ray[:count]
+    return turned
 
 
 @lru_cache(maxsize=4096)
-def othello_moves(cells: str, own: str) -> tuple[int, ...]:
-    return tuple(at for at in range(64) if cells[at] == "." and flips(cells, at, own))
+def othello_moves(cells: str, sign: str) -> tuple[int, ...]:
+    return tuple(cell for cell in range(64) if cells[cell] == "." and flips(cells, cell, sign))
 
 
-class Breakthrough(SeatGame[BoardPosition]):
+class Breakthrough(StoneGame):
     """Breakthrough: reach the far row, taking diagonally.
 
     Args:
@@ -139,12 +146,9 @@ class Breakthrough(SeatGame[BoardPosition]):
     opening = (0, 6)
 
     def __init__(self, *, size: int = 6) -> None:
-        if not 5 <= size <= 9:
-            raise ValueError(f"size must be 5 to 9, not {size}")
-        self.size = size
-        self.names = cell_names(size, size)
-        self.cell_of = {name: at for at, name in enumerate(self.names)}
-        self.decisions = self.size * self.size * 2  # twice the cells, more than any game takes
+        super().__init__(size=size, least=5, most=9)
+        self.decisions = size * size * 2  # more than any game takes
+        self.first_state = BoardPosition("X" * 2 * size + "." * (size - 4) * size + "O" * 2 * size)
 
     def rules(self) -> str:
         return (
@@ -154,46 +158,33 @@ class Breakthrough(SeatGame[BoardPosition]):
             "b3. Whoever reaches the far row, or takes all of the other's stones, wins."
         )
 
-    def start(self) -> BoardPosition:
-        size = self.size
-        return BoardPosition("X" * 2 * size + "." * (size - 4) * size + "O" * 2 * size)
-
     def actors(self, state: BoardPosition) -> tuple[int, ...]:
         last = state.cells[-self.size :] if state.turn == 1 else state.cells[: self.size]
         moved, other = "XO"[1 - state.turn], "XO"[state.turn]
         return () if moved in last or other not in state.cells else (state.turn,)
 
     def legal(self, state: BoardPosition, seat: int) -> list[str]:
-        size, own, forward = self.size, "XO"[seat], 1 if seat == 0 else -1
-        found = []
-        for at, sign in enumerate(state.cells):
-            row = at // size + forward
-            if sign != own or not 0 <= row < size:
+        size, mine, forward = self.size, "XO"[seat], 1 if seat == 0 else -1
+        moves = []
+        for cell, sign in enumerate(state.cells):
+            row = cell // size + forward
+            if sign != mine or not 0 <= row < size:
                 continue
-            for column in (at % size - 1, at % size, at % size + 1):
+            for column in (cell % size - 1, cell % size, cell % size + 1):
                 if 0 <= column < size:
                     there = state.cells[row * size + column]
-                    if there == "." or (there != own and column != at % size):
-                        found.append(f"{self.names[at]} {self.names[row * size + column]}")
-        return found
+                    if there == "." or (there != mine and column != cell % size):
+                        moves.append(f"{self.names[cell]} {self.names[row * size + column]}")
+        return moves
 
     def parse(self, view: BoardPosition, seat: int, words: str) -> str:
-        """Also reads ``a2-b3``, ``a2xb3``, ``a2 to b3`` and ``a2b3``."""
-        words = super().parse(view, seat, words.replace("-", " ").replace("x", " "))
-        words = words.replace(" to ", " ")
-        return f"{words[:2]} {words[2:]}" if len(words) == 4 and " " not in words else words
+        return two_cells(super().parse(view, seat, words.replace("-", " ").replace("x", " ")))
 
     def apply(self, state: BoardPosition, seat: int, move: str) -> BoardPosition:
         start, end = (self.cell_of[name] for name in move.split())
         cells = list(state.cells)
         cells[start], cells[end] = ".", "XO"[seat]
         return BoardPosition("".join(cells), 1 - seat)
-
-    def returns(self, state: BoardPosition) -> tuple[float, ...]:
-        return won_by_seat(1 - state.turn)
-
-    def show(self, view: BoardPosition, seat: int) -> str:
-        return drawn([view.cells[at : at + self.size] for at in range(0, self.size**2, self.size)])
 
     def expert(self, view: BoardPosition, seat: int, rng: random.Random) -> str:
         """Wins in one, stops what would win next, takes what is not covered, and else advances covered stones."""
@@ -213,7 +204,13 @@ class Breakthrough(SeatGame[BoardPosition]):
         return max(ranked)[2]
 
 
-class Hex(SeatGame[BoardPosition]):
+def two_cells(words: str) -> str:
+    """The move ``a2 b3`` for ``a2 to b3`` and ``a2b3``."""
+    words = words.replace(" to ", " ")
+    return f"{words[:2]} {words[2:]}" if len(words) == 4 and " " not in words else words
+
+
+class Hex(StoneGame):
     """Hex: connect two sides of a board of six-sided cells.
 
     Args:
@@ -224,13 +221,9 @@ class Hex(SeatGame[BoardPosition]):
     opening = (0, 4)
 
     def __init__(self, *, size: int = 5) -> None:
-        if not 3 <= size <= 11:
-            raise ValueError(f"size must be 3 to 11, not {size}")
-        self.size = size
-        self.names = cell_names(size, size)
-        self.cell_of = {name: at for at, name in enumerate(self.names)}
-        self.neighbours = [self._around(*divmod(at, size)) for at in range(size * size)]
-        self.decisions = (self.size**2 + 1) // 2  # half of the cells: the board never stays without a winner
+        super().__init__(size=size, least=3, most=11)
+        self.neighbours = [self._around(*divmod(cell, size)) for cell in range(size * size)]
+        self.decisions = (size**2 + 1) // 2  # half of the cells: the board never stays without a winner
 
     def _around(self, row: int, column: int) -> tuple[int, ...]:
         size = self.size
@@ -246,57 +239,26 @@ class Hex(SeatGame[BoardPosition]):
             f"{last}. Whoever first has a chain of stones between its two sides wins; there is no draw."
         )
 
-    def start(self) -> BoardPosition:
-        return BoardPosition("." * self.size**2)
-
-    def connected(self, cells: str, seat: int) -> bool:
-        """Whether a seat's chain joins its two sides."""
-        size, own = self.size, "XO"[seat]
-        edge = range(size) if seat == 0 else range(0, size * size, size)
-        stack = [at for at in edge if cells[at] == own]
-        seen = set(stack)
-        while stack:
-            at = stack.pop()
-            if (at // size if seat == 0 else at % size) == size - 1:
-                return True
-            for other in self.neighbours[at]:
-                if other not in seen and cells[other] == own:
-                    seen.add(other)
-                    stack.append(other)
-        return False
-
     def actors(self, state: BoardPosition) -> tuple[int, ...]:
-        return () if self.connected(state.cells, 1 - state.turn) else (state.turn,)
-
-    def legal(self, state: BoardPosition, seat: int) -> list[str]:
-        return [name for at, name in enumerate(self.names) if state.cells[at] == "."]
-
-    def apply(self, state: BoardPosition, seat: int, move: str) -> BoardPosition:
-        at = self.cell_of[move]
-        return BoardPosition(state.cells[:at] + "XO"[seat] + state.cells[at + 1 :], 1 - seat)
-
-    def returns(self, state: BoardPosition) -> tuple[float, ...]:
-        return won_by_seat(1 - state.turn)
-
-    def show(self, view: BoardPosition, seat: int) -> str:
-        return drawn([view.cells[at : at + self.size] for at in range(0, self.size**2, self.size)])
+        stones = state.cells.replace(".", " ")  # no chain leads over an empty cell
+        return () if self.missing(stones, 1 - state.turn) == 0 else (state.turn,)
 
     def missing(self, cells: str, seat: int) -> int:
-        """How many stones a seat still needs to join its sides, at least."""
-        size, own = self.size, "XO"[seat]
-        cost = {".": 1, own: 0}
+        """How many stones a seat still needs to join its sides, at least; 0 where its chain joins them."""
+        size, sign = self.size, "XO"[seat]
+        cost = {".": 1, sign: 0}
         edge = range(size) if seat == 0 else range(0, size * size, size)
-        best = {at: cost[cells[at]] for at in edge if cells[at] in cost}
+        best = {cell: cost[cells[cell]] for cell in edge if cells[cell] in cost}
         layers: list[list[int]] = [[] for _ in range(size * size + 2)]
-        for at, value in best.items():
-            layers[value].append(at)
+        for cell, value in best.items():
+            layers[value].append(cell)
         for value, layer in enumerate(layers):
-            for at in layer:
-                if best[at] < value:
+            for cell in layer:
+                if best[cell] < value:
                     continue
-                if (at // size if seat == 0 else at % size) == size - 1:
+                if (cell // size if seat == 0 else cell % size) == size - 1:
                     return value
-                for other in self.neighbours[at]:
+                for other in self.neighbours[cell]:
                     if cells[other] in cost and best.get(other, 999) > value + cost[cells[other]]:
                         best[other] = value + cost[cells[other]]
                         layers[best[other]].append(other)
@@ -310,6 +272,7 @@ class Hex(SeatGame[BoardPosition]):
             cells = self.apply(view, seat, move).cells
             row, column = divmod(self.cell_of[move], self.size)
             middle = abs(row - centre) + abs(column - centre)
-            gain = self.missing(cells, 1 - seat) - self.missing(cells, seat)
-            ranked.append((gain if not self.connected(cells, seat) else 99, -middle, rng.random(), move))
+            missing = self.missing(cells, seat)
+            gain = self.missing(cells, 1 - seat) - missing if missing else 99
+            ranked.append((gain, -middle, rng.random(), move))
         return max(ranked)[3]

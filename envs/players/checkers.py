@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from rlvr.envs.players.boards import two_cells
 from rlvr.envs.players.game import SeatGame, cell_names, drawn
 
 QUIET: Final = 40  # moves without a capture that end the game as a draw
@@ -52,11 +53,9 @@ class Checkers(SeatGame[CheckersState]):
 
     def parse(self, view: CheckersState, seat: int, words: str) -> str:
         """Also reads ``a3-b4``, ``a3xc5``, ``a3 to b4`` and ``a3b4``."""
-        words = super().parse(view, seat, words.replace("-", " ").replace("x", " ")).replace(" to ", " ")
-        return f"{words[:2]} {words[2:]}" if len(words) == 4 and " " not in words else words
+        return two_cells(super().parse(view, seat, words.replace("-", " ").replace("x", " ")))
 
     def apply(self, state: CheckersState, seat: int, move: str) -> CheckersState:
-        """A jump takes its piece at once; the turn stays with a piece that can jump on and was not crowned."""
         start, end = (CELL_OF[name] for name in move.split())
         cells = list(state.cells)
         piece, cells[start] = cells[start], "."

@@ -80,7 +80,6 @@ class Clues(SeatGame[CluesState]):
         return (2 * state.side + bool(state.clue),)
 
     def chance(self, state: CluesState) -> list[tuple[str, float]]:
-        """Words, each with the same probability; then the role of each word in turn, by how many are left."""
         if len(state.words) < WORDS:
             left = [noun for noun in NOUNS if noun not in state.words]
             return [(noun, 1 / len(left)) for noun in left]

@@ -139,7 +139,6 @@ class DotsAndBoxes(SeatGame[DotsState]):
         return [name for at, name in enumerate(self.names) if not state.drawn >> at & 1]
 
     def apply(self, state: DotsState, seat: int, move: str) -> DotsState:
-        """Draws a line; who closes a box owns it and moves again."""
         drawn = state.drawn | 1 << self.names.index(move)
         owners = "".join(
             str(seat) if owner == "." and drawn & box == box else owner
@@ -220,7 +219,6 @@ class Mancala(SeatGame[MancalaState]):
         return [str(at + 1) for at in range(6) if state.beans[first + at]]
 
     def apply(self, state: MancalaState, seat: int, move: str) -> MancalaState:
-        """Sows past the other's store; ends in the own store to move again, in an empty own pit to capture."""
         beans, store = list(state.beans), 0 if seat else 7
         at = int(move) + (7 if seat else 0)
         left, beans[at] = beans[at], 0

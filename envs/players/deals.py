@@ -37,11 +37,9 @@ class _Negotiation(SeatGame[Any]):
         self.turns, self.decisions = turns, (turns + 1) // 2
 
     def outcome(self, returns: Sequence[float], seat: int) -> float:
-        """The own gain as a share of that in the Nash solution, cut to [0, 1]."""
         return max(0.0, min(1.0, returns[seat]))
 
     def payoff(self, returns: Sequence[float], seat: int) -> float:
-        """The own gain as a share of the highest that counts, cut to [0, 1]: no deal is worth nothing."""
         return max(0.0, min(1.0, returns[seat] / self.highest))
 
     def witnesses(self, state: Any, actor: int) -> Sequence[int]:
@@ -105,7 +103,6 @@ class PriceNegotiation(_Negotiation):
         return () if self._over(state.offers, state.end) else (len(state.offers) % 2,)
 
     def chance(self, state: PriceState) -> list[tuple[str, float]]:
-        """A cost from 1 to 15, then a value 4 to 12 above it."""
         low, high = (1, 15) if not state.limits else (state.limits[0] + LEAST_ROOM, state.limits[0] + 12)
         return [(str(number), 1 / (high - low + 1)) for number in range(low, high + 1)]
 
@@ -225,7 +222,6 @@ class ShareNegotiation(_Negotiation):
         return () if self._over(state.offers, state.end) else (len(state.offers) % 2,)
 
     def chance(self, state: SharesState) -> Sequence[tuple[str, float]]:
-        """One to three things of each kind, five to seven in all; then worths that add up to ten."""
         if not state.counts:
             return all_counts()
         return all_worths(state.counts)

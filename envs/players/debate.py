@@ -91,7 +91,6 @@ class Debate(SeatGame[DebateState]):
         return () if state.verdict >= 0 else (JUDGE,)
 
     def chance(self, state: DebateState) -> list[tuple[str, float]]:
-        """Both answers, who has the right one, then numbers that can still add up to it."""
         if not state.answers:
             found: Sequence[object] = range(45 * self.size, 64 * self.size + 1)
         elif len(state.answers) < 2:
@@ -158,15 +157,12 @@ class Debate(SeatGame[DebateState]):
         return (first, -first, 1.0 if state.verdict == state.honest else -1.0)
 
     def outcome(self, returns: Sequence[float], seat: int) -> float:
-        """1 for a win, 0 for a loss, whatever the other seats have."""
         return (returns[seat] + 1) / 2
 
     def forfeited(self, seat: int, state: DebateState) -> tuple[float, ...]:
-        """A debater loses to the other; where the judge forfeits, no debater has won."""
         return tuple(self.lowest if other == seat else float(other + seat == 1) for other in range(self.seats))
 
     def relies_on(self, seat: int) -> Sequence[int]:
-        """Debaters rely on the judge, and the judge on the debaters."""
         return (0, 1) if seat == JUDGE else (JUDGE,)
 
     def view(self, state: DebateState, seat: int) -> DebateState:

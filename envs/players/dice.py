@@ -105,7 +105,6 @@ class LiarsDice(SeatGame[LiarsState]):
         return tuple(-1.0 if seat == loser else 1.0 / (self.seats - 1) for seat in range(self.seats))
 
     def outcome(self, returns: Sequence[float], seat: int) -> float:
-        """1 for every seat but the loser, however many share the win."""
         return 1.0 if returns[seat] > 0 else 0.0
 
     def view(self, state: LiarsState, seat: int) -> LiarsState:
@@ -208,7 +207,6 @@ class Pig(SeatGame[PigState]):
         return ("stop",) if state.scores[seat] + state.turn_total >= self.goal else ("roll", "stop")
 
     def apply(self, state: PigState, seat: int, move: str) -> PigState:
-        """A 1 ends the turn with nothing; stopping banks the total."""
         following = (state.turn + 1) % self.seats
         if seat == CHANCE:
             if move == "1":

@@ -135,7 +135,6 @@ class GuideAndWalker(SeatGame[WalkState]):
         return (float(state.at == state.goal),) * 2
 
     def outcome(self, returns: Sequence[float], seat: int) -> float:
-        """1 if the goal is reached."""
         return returns[seat]
 
     def view(self, state: WalkState, seat: int) -> WalkState:

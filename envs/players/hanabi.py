@@ -102,7 +102,6 @@ class HanabiSmall(SeatGame[HanabiState]):
         return (CHANCE,) if self.owed(state) >= 0 else (state.turn,)
 
     def chance(self, state: HanabiState) -> list[tuple[str, float]]:
-        """The cards left, by how many of each there are."""
         left = Counter(DECK)
         left.subtract(card for hand in state.hands for card in hand)
         left.subtract(state.discards)
@@ -201,7 +200,6 @@ class HanabiSmall(SeatGame[HanabiState]):
         return (float(sum(state.stacks)) if state.lives else 0.0,) * self.seats
 
     def outcome(self, returns: Sequence[float], seat: int) -> float:
-        """The score as a share of ``PAR``, cut to 1."""
         return min(1.0, returns[seat] / PAR)
 
     def view(self, state: HanabiState, seat: int) -> HanabiState:

@@ -86,7 +86,6 @@ class NoLimitHoldem(SeatGame[HoldemState]):
         return (min(state.spent) == self.stack) or (len(state.moves) == 2 and round_over(state.moves[-1]))
 
     def chance(self, state: HoldemState) -> list[tuple[str, float]]:
-        """The cards not dealt yet, each with the same probability."""
         dealt = {*state.hands[0], *state.hands[1], *state.board}
         left = [card for card in DECK if card not in dealt]
         return [(card, 1 / len(left)) for card in left]
@@ -113,7 +112,6 @@ class NoLimitHoldem(SeatGame[HoldemState]):
         return words.replace("raise to ", "raise ")
 
     def apply(self, state: HoldemState, seat: int, move: str) -> HoldemState:
-        """A call after any move ends a round; a raise raises what the next one must add."""
         if seat == CHANCE:
             first, second = state.hands
             if len(first) < 2:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 from functools import lru_cache
+from itertools import product
 from typing import NamedTuple
 
+from rlvr.envs.players.boards import BoardPosition, StoneGame, won_by_seat
 from rlvr.envs.players.game import COLUMNS, SeatGame, cell_names, drawn
 
 
@@ -20,20 +22,17 @@ class StonesOf(NamedTuple):
 @lru_cache(maxsize=32)
 def lines_on(height: int, width: int, inline: int) -> tuple[int, ...]:
     """Every straight line of ``inline`` cells as a mask; cell (row, column) is bit row * width + column."""
-    found = []
-    for row in range(height):
-        for column in range(width):
-            for down, right in ((0, 1), (1, 0), (1, 1), (1, -1)):
-                end = (row + (inline - 1) * down, column + (inline - 1) * right)
-                if 0 <= end[0] < height and 0 <= end[1] < width:
-                    cells = ((row + k * down) * width + column + k * right for k in range(inline))
-                    found.append(sum(1 << cell for cell in cells))
-    return tuple(found)
+    masks = []
+    for row, column, (down, right) in product(range(height), range(width), ((0, 1), (1, 0), (1, 1), (1, -1))):
+        cells = [(row + k * down, column + k * right) for k in range(inline)]
+        if all(0 <= y < height and 0 <= x < width for y, x in cells):
+            masks.append(sum(1 << y * width + x for y, x in cells))
+    return tuple(masks)
 
 
 @lru_cache(maxsize=256)
 def bits_of(mask: int) -> tuple[int, ...]:
-    return tuple(at for at in range(mask.bit_length()) if mask >> at & 1)
+    return tuple(bit for bit in range(mask.bit_length()) if mask >> bit & 1)
 
 
 class LineGame(SeatGame[StonesOf]):
@@ -52,10 +51,7 @@ class LineGame(SeatGame[StonesOf]):
     def won_by(self, state: StonesOf) -> int:
         """The seat that has a line, or -1; only the seat that moved last can have made one."""
         stones = state[1 - state.turn]
-        for line in self.lines:
-            if stones & line == line:
-                return 1 - state.turn
-        return -1
+        return 1 - state.turn if any(stones & line == line for line in self.lines) else -1
 
     def actors(self, state: StonesOf) -> tuple[int, ...]:
         if (state.first | state.second) == self.full or self.won_by(state) >= 0:
@@ -64,22 +60,17 @@ class LineGame(SeatGame[StonesOf]):
 
     def legal(self, state: StonesOf, seat: int) -> list[str]:
         taken = state.first | state.second
-        return [name for at, name in enumerate(self.names) if not taken >> at & 1]
+        return [name for name, cell in self.cell_of.items() if not taken >> cell & 1]
 
     def is_legal(self, state: StonesOf, seat: int, move: str) -> bool:
         """Looks the cell up, where ``legal`` would name all of them."""
-        at = self.cell_of.get(move)
-        return at is not None and not (state.first | state.second) >> at & 1
+        return move in self.cell_of and not (state.first | state.second) >> self.cell_of[move] & 1
 
     def apply(self, state: StonesOf, seat: int, move: str) -> StonesOf:
-        bit = 1 << self.cell_of[move]
-        if seat == 0:
-            return StonesOf(state.first | bit, state.second, 1)
-        return StonesOf(state.first, state.second | bit, 0)
+        return with_stone(state, seat, self.cell_of[move])
 
     def returns(self, state: StonesOf) -> tuple[float, ...]:
-        winner = self.won_by(state)
-        return (0.0, 0.0) if winner < 0 else (1.0, -1.0) if winner == 0 else (-1.0, 1.0)
+        return won_by_seat(self.won_by(state))
 
     def signs(self, view: StonesOf) -> str:
         """One sign a cell: X for seat 0, O for seat 1."""
@@ -87,21 +78,21 @@ class LineGame(SeatGame[StonesOf]):
             "X" if view.first >> at & 1 else "O" if view.second >> at & 1 else "." for at in range(len(self.names))
         )
 
-    def tactical(self, view: StonesOf, seat: int, rng: random.Random) -> str:
-        """A move that completes a line, else one that stops the other's, else any."""
-        mine, theirs = view[seat], view[1 - seat]
+    def expert(self, view: StonesOf, seat: int, rng: random.Random) -> str:
+        """Completes a line, else stops one of the other's; one move deep, and at random otherwise."""
         legal = self.legal(view, seat)
-        for stones in (mine, theirs):
+        for stones in (view[seat], view[1 - seat]):
             for move in legal:
-                at = self.cell_of[move]
-                with_it = stones | 1 << at
-                if any(with_it & line == line for line in self.lines_at[at]):
+                cell = self.cell_of[move]
+                if any((stones | 1 << cell) & line == line for line in self.lines_at[cell]):
                     return move
         return rng.choice(legal)
 
-    def expert(self, view: StonesOf, seat: int, rng: random.Random) -> str:
-        """One move deep: it wins and blocks, and plays at random otherwise."""
-        return self.tactical(view, seat, rng)
+
+def with_stone(state: StonesOf, seat: int, cell: int) -> StonesOf:
+    """The state after a seat has set a stone on a cell."""
+    first, second, _ = state
+    return StonesOf(first | 1 << cell, second, 1) if seat == 0 else StonesOf(first, second | 1 << cell, 0)
 
 
 class TicTacToeDuel(LineGame):
@@ -135,21 +126,10 @@ class TicTacToeDuel(LineGame):
 @lru_cache(maxsize=8192)
 def solved(state: StonesOf) -> int:
     """What perfect play makes of a position of tic-tac-toe for the seat that moves: 1 won, 0 drawn, -1 lost."""
-    lines = TicTacToeDuel.lines
-    mine, theirs = (state.first, state.second) if state.turn == 0 else (state.second, state.first)
-    if any(theirs & line == line for line in lines):
+    if any(state[1 - state.turn] & line == line for line in TicTacToeDuel.lines):
         return -1
-    free = 0b111111111 & ~(mine | theirs)
-    if not free:
-        return 0
-    best = -1
-    for at in bits_of(free):
-        bit = 1 << at
-        after = StonesOf(mine | bit, theirs, 1) if state.turn == 0 else StonesOf(theirs, mine | bit, 0)
-        best = max(best, -solved(after))
-        if best == 1:
-            break
-    return best
+    free = [cell for cell in range(9) if not (state.first | state.second) >> cell & 1]
+    return max((-solved(with_stone(state, state.turn, cell)) for cell in free), default=0)
 
 
 class CubicTicTacToe(LineGame):
@@ -173,35 +153,22 @@ class CubicTicTacToe(LineGame):
 
     def show(self, view: StonesOf, seat: int) -> str:
         signs = self.signs(view)
-        layers = []
-        for layer in range(4):
-            rows = [signs[16 * layer + at : 16 * layer + at + 4] for at in range(0, 16, 4)]
-            layers.append(f"Layer {layer + 1}:\n{drawn(rows)}")
-        return "\n".join(layers)
+        rows = [signs[start : start + 4] for start in range(0, 64, 4)]
+        return "\n".join(f"Layer {layer + 1}:\n{drawn(rows[4 * layer : 4 * layer + 4])}" for layer in range(4))
 
 
 @lru_cache(maxsize=1)
 def _cube_lines() -> tuple[int, ...]:
-    found = set()
-    steps = [(x, y, z) for x in (-1, 0, 1) for y in (-1, 0, 1) for z in (-1, 0, 1) if (x, y, z) > (0, 0, 0)]
-    for start in range(64):
-        z, y, x = start // 16, start // 4 % 4, start % 4
-        for dx, dy, dz in steps:
-            cells = [(x + k * dx, y + k * dy, z + k * dz) for k in range(4)]
+    masks = set()
+    for step in [step for step in product((-1, 0, 1), repeat=3) if step > (0, 0, 0)]:
+        for start in product(range(4), repeat=3):
+            cells = [tuple(part + k * by for part, by in zip(start, step, strict=True)) for k in range(4)]
             if all(0 <= part < 4 for cell in cells for part in cell):
-                found.add(sum(1 << cz * 16 + cy * 4 + cx for cx, cy, cz in cells))
-    return tuple(sorted(found))
+                masks.add(sum(1 << 16 * z + 4 * y + x for z, y, x in cells))
+    return tuple(sorted(masks))
 
 
-class DropState(NamedTuple):
-    """Bit column * (height + 1) + row is a stone's; rows count from below."""
-
-    first: int = 0
-    second: int = 0
-    turn: int = 0
-
-
-class ConnectFourDuel(SeatGame[DropState]):
+class ConnectFourDuel(LineGame):
     """Connect four between two seats: stones fall into columns, four in a line win.
 
     Args:
@@ -209,7 +176,6 @@ class ConnectFourDuel(SeatGame[DropState]):
     """
 
     title = "Connect four"
-    first_state = DropState()
     opening = (0, 6)
     level_bots = ("mixed:0.7", "mixed:0.35", "expert")
 
@@ -217,7 +183,8 @@ class ConnectFourDuel(SeatGame[DropState]):
         if not (4 <= width <= 9 and 4 <= height <= 9):
             raise ValueError(f"a board of connect four has 4 to 9 columns and rows, not {width} x {height}")
         self.width, self.height = width, height
-        self.decisions = (self.width * self.height + 1) // 2
+        self.names, self.lines = cell_names(height, width), lines_on(height, width, 4)
+        super().__init__()
 
     def rules(self) -> str:
         return (
@@ -226,51 +193,25 @@ class ConnectFourDuel(SeatGame[DropState]):
             "a row, column or diagonal wins; a full board without them is a draw."
         )
 
-    def won_by(self, state: DropState) -> int:
-        """The seat whose last stone made four in a line, by shifted masks; -1 for none."""
-        stones = state[1 - state.turn]
-        for step in (1, self.height, self.height + 1, self.height + 2):
-            pairs = stones & stones >> step
-            if pairs & pairs >> 2 * step:
-                return 1 - state.turn
-        return -1
+    def legal(self, state: StonesOf, seat: int) -> list[str]:
+        taken = state.first | state.second
+        return [COLUMNS[column] for column in range(self.width) if not taken >> column & 1]
 
-    def top(self, state: DropState, column: int) -> int:
-        """The row in which a stone comes to lie; ``height`` for a full column."""
-        taken = (state.first | state.second) >> column * (self.height + 1)
-        row = 0
-        while taken >> row & 1:
-            row += 1
-        return row
+    def is_legal(self, state: StonesOf, seat: int, move: str) -> bool:
+        return move in self.legal(state, seat)
 
-    def actors(self, state: DropState) -> tuple[int, ...]:
-        if self.won_by(state) >= 0 or not self.legal(state, state.turn):
-            return ()
-        return (state.turn,)
+    def apply(self, state: StonesOf, seat: int, move: str) -> StonesOf:
+        """The stone falls to the lowest empty cell of its column; the first row is the top one."""
+        column, taken = COLUMNS.index(move), state.first | state.second
+        cells = range(column, self.width * self.height, self.width)
+        return with_stone(state, seat, max(cell for cell in cells if not taken >> cell & 1))
 
-    def legal(self, state: DropState, seat: int) -> list[str]:
-        taken, tall = state.first | state.second, self.height + 1
-        return [COLUMNS[at] for at in range(self.width) if not taken >> at * tall + self.height - 1 & 1]
-
-    def apply(self, state: DropState, seat: int, move: str) -> DropState:
-        column = COLUMNS.index(move)
-        bit = 1 << column * (self.height + 1) + self.top(state, column)
-        if seat == 0:
-            return DropState(state.first | bit, state.second, 1)
-        return DropState(state.first, state.second | bit, 0)
-
-    def returns(self, state: DropState) -> tuple[float, ...]:
-        winner = self.won_by(state)
-        return (0.0, 0.0) if winner < 0 else (1.0, -1.0) if winner == 0 else (-1.0, 1.0)
-
-    def show(self, view: DropState, seat: int) -> str:
-        rows = []
-        for row in range(self.height - 1, -1, -1):
-            bits = [1 << column * (self.height + 1) + row for column in range(self.width)]
-            rows.append(" ".join("X" if view.first & bit else "O" if view.second & bit else "." for bit in bits))
+    def show(self, view: StonesOf, seat: int) -> str:
+        signs = self.signs(view)
+        rows = [" ".join(signs[start : start + self.width]) for start in range(0, len(signs), self.width)]
         return "\n".join([*rows, " ".join(COLUMNS[: self.width])])
 
-    def expert(self, view: DropState, seat: int, rng: random.Random) -> str:
+    def expert(self, view: StonesOf, seat: int, rng: random.Random) -> str:
         """Wins or stops a win where one move does, gives none away, and likes the centre."""
         legal = self.legal(view, seat)
         for who in (seat, 1 - seat):
@@ -287,21 +228,20 @@ class ConnectFourDuel(SeatGame[DropState]):
         return min(safe or legal, key=lambda move: (abs(COLUMNS.index(move) - centre), move))
 
 
-class WildState(NamedTuple):
-    """``cells`` has X, O or . for each; ``turn`` is the seat that moves, ``last`` the one that moved before or -1."""
-
-    cells: str = "........."
-    turn: int = 0
+def has_line(signs: str, sign: str) -> bool:
+    """Whether three equal signs stand in a line of nine, cells or boards."""
+    return any(all(signs[cell] == sign for cell in bits_of(line)) for line in lines_on(3, 3, 3))
 
 
-class WildTicTacToe(SeatGame[WildState]):
+class WildTicTacToe(StoneGame):
     """Wild tic-tac-toe: each move sets an X or an O, and whoever completes three of a kind wins."""
 
     title = "Wild tic-tac-toe"
-    decisions = 5  # five: nine cells, and seat 0 moves first
-    first_state = WildState()
+    decisions = 5  # nine cells, and seat 0 moves first
     opening = (1, 3)
-    names = cell_names(3, 3)
+
+    def __init__(self) -> None:
+        super().__init__(size=3, least=3, most=3)
 
     def rules(self) -> str:
         return (
@@ -310,29 +250,24 @@ class WildTicTacToe(SeatGame[WildState]):
             "without them is a draw."
         )
 
-    def over(self, state: WildState) -> bool:
-        return any(all(state.cells[at] == sign for at in bits_of(line)) for line in lines_on(3, 3, 3) for sign in "XO")
+    def over(self, state: BoardPosition) -> bool:
+        return has_line(state.cells, "X") or has_line(state.cells, "O")
 
-    def actors(self, state: WildState) -> tuple[int, ...]:
+    def actors(self, state: BoardPosition) -> tuple[int, ...]:
         return () if "." not in state.cells or self.over(state) else (state.turn,)
 
-    def legal(self, state: WildState, seat: int) -> list[str]:
-        return [f"{sign} {name}" for at, name in enumerate(self.names) if state.cells[at] == "." for sign in "xo"]
+    def legal(self, state: BoardPosition, seat: int) -> list[str]:
+        return [f"{sign} {name}" for name in super().legal(state, seat) for sign in "xo"]
 
-    def apply(self, state: WildState, seat: int, move: str) -> WildState:
+    def apply(self, state: BoardPosition, seat: int, move: str) -> BoardPosition:
         sign, name = move.split()
-        at = self.names.index(name)
-        return WildState(state.cells[:at] + sign.upper() + state.cells[at + 1 :], 1 - seat)
+        return BoardPosition(super().apply(state, "xo".index(sign), name).cells, 1 - seat)
 
-    def returns(self, state: WildState) -> tuple[float, ...]:
-        if not self.over(state):
-            return (0.0, 0.0)
-        return (1.0, -1.0) if state.turn == 1 else (-1.0, 1.0)
+    def returns(self, state: BoardPosition) -> tuple[float, ...]:
+        """The seat that completed the line wins, whichever mark it is of."""
+        return won_by_seat(1 - state.turn if self.over(state) else -1)
 
-    def show(self, view: WildState, seat: int) -> str:
-        return drawn([view.cells[at : at + 3] for at in (0, 3, 6)])
-
-    def expert(self, view: WildState, seat: int, rng: random.Random) -> str:
+    def expert(self, view: BoardPosition, seat: int, rng: random.Random) -> str:
         """Plays perfectly, by a search of the whole game."""
         values = {move: -wild_value(self.apply(view, seat, move).cells) for move in self.legal(view, seat)}
         best = max(values.values())
@@ -342,15 +277,13 @@ class WildTicTacToe(SeatGame[WildState]):
 @lru_cache(maxsize=32_768)
 def wild_value(cells: str) -> int:
     """What perfect play makes of a position of wild tic-tac-toe for the seat that moves: 1 won, 0 drawn, -1 lost."""
-    if any(cells[a] != "." and cells[a] == cells[b] == cells[c] for a, b, c in map(bits_of, lines_on(3, 3, 3))):
+    if has_line(cells, "X") or has_line(cells, "O"):
         return -1
     best = -1 if "." in cells else 0
-    for at, sign in enumerate(cells):
-        if sign == ".":
-            for new in "XO":
-                best = max(best, -wild_value(cells[:at] + new + cells[at + 1 :]))
-                if best == 1:
-                    return best
+    for cell, sign in product([cell for cell in range(9) if cells[cell] == "."], "XO"):
+        best = max(best, -wild_value(cells[:cell] + sign + cells[cell + 1 :]))
+        if best == 1:
+            break
     return best
 
 
@@ -381,13 +314,8 @@ class UltimateTicTacToe(SeatGame[UltimateState]):
             "the game is a draw."
         )
 
-    @staticmethod
-    def line(signs: str, sign: str) -> bool:
-        """Whether three equal signs stand in a line of nine, cells or boards."""
-        return any(all(signs[at] == sign for at in bits_of(line)) for line in lines_on(3, 3, 3))
-
     def actors(self, state: UltimateState) -> tuple[int, ...]:
-        if "." not in state.won or self.line(state.won, "XO"[1 - state.turn]):
+        if "." not in state.won or has_line(state.won, "XO"[1 - state.turn]):
             return ()
         return (state.turn,)
 
@@ -401,11 +329,10 @@ class UltimateTicTacToe(SeatGame[UltimateState]):
         ]
 
     def apply(self, state: UltimateState, seat: int, move: str) -> UltimateState:
-        """Sets the mark, closes a board that is won or full, and names the next one."""
         board, cell = (self.names.index(name) for name in move.split())
         signs = state.boards[board][:cell] + "XO"[seat] + state.boards[board][cell + 1 :]
         won = state.won
-        if self.line(signs, "XO"[seat]):
+        if has_line(signs, "XO"[seat]):
             won = won[:board] + "XO"[seat] + won[board + 1 :]
         elif "." not in signs:
             won = won[:board] + "=" + won[board + 1 :]
@@ -413,9 +340,7 @@ class UltimateTicTacToe(SeatGame[UltimateState]):
         return UltimateState(boards, won, cell if won[cell] == "." else -1, 1 - seat)
 
     def returns(self, state: UltimateState) -> tuple[float, ...]:
-        if self.line(state.won, "X"):
-            return (1.0, -1.0)
-        return (-1.0, 1.0) if self.line(state.won, "O") else (0.0, 0.0)
+        return won_by_seat(0 if has_line(state.won, "X") else 1 if has_line(state.won, "O") else -1)
 
     def show(self, view: UltimateState, seat: int) -> str:
         parts = []

@@ -74,7 +74,6 @@ class KuhnPoker(SmallPoker):
         return (1,) if state.moves in ("c", "b") else ()
 
     def chance(self, state: KuhnState) -> list[tuple[str, float]]:
-        """The cards not dealt yet, each with the same probability."""
         left = [rank for rank in self.ranks if rank not in state.cards]
         return [(rank, 1 / len(left)) for rank in left]
 
@@ -162,7 +161,6 @@ class LeducPoker(SmallPoker):
         return (len(last) % 2,)
 
     def chance(self, state: LeducState) -> list[tuple[str, float]]:
-        """The ranks left, by how many of each there are."""
         left = {rank: 2 - state.cards.count(rank) for rank in self.ranks}
         whole = sum(left.values())
         return [(rank, count / whole) for rank, count in left.items() if count]
@@ -178,7 +176,6 @@ class LeducPoker(SmallPoker):
         return moves if last.count("r") == 2 else (*moves, "raise")
 
     def apply(self, state: LeducState, seat: int, move: str) -> LeducState:
-        """A call after any move ends the round, the first of which opens the second."""
         if seat == CHANCE:
             if len(state.cards) < 2:
                 return state._replace(cards=state.cards + move)

@@ -134,7 +134,6 @@ class ProposerSolver(SeatGame[ProposalState]):
         return grown(proposal.text, state.added[first : first + len(proposal.numbers)])
 
     def chance(self, state: ProposalState) -> list[tuple[str, float]]:
-        """Each number that was not dealt before, or each that is added, with the same probability."""
         if len(state.proposals) > len(state.answers):
             return [(str(number), 1 / (GROWTH + 1)) for number in range(GROWTH + 1)]
         left = [number for number in range(SMALLEST, LARGEST + 1) if number not in state.dealt]
@@ -178,7 +177,6 @@ class ProposerSolver(SeatGame[ProposalState]):
         return state._replace(proposals=(*state.proposals, move))
 
     def apply_all(self, state: ProposalState, moves: Mapping[int, str]) -> ProposalState:
-        """The answers of all solvers, or one move."""
         if len(moves) == 1:
             return super().apply_all(state, moves)
         return state._replace(answers=(*state.answers, tuple(int(moves[seat]) for seat in sorted(moves))))
@@ -202,18 +200,15 @@ class ProposerSolver(SeatGame[ProposalState]):
         return tuple(value / self.rounds for value in (paid, *won))
 
     def outcome(self, returns: Sequence[float], seat: int) -> float:
-        """The own return; a forfeit is worth nothing."""
         return max(0.0, returns[seat])
 
     def payoff(self, returns: Sequence[float], seat: int) -> float:
         return self.outcome(returns, seat)
 
     def forfeited(self, seat: int, state: ProposalState) -> tuple[float, ...]:
-        """Solvers succeed where the proposer forfeits; nobody gains where a solver does."""
         return tuple(self.lowest if other == seat else float(seat == 0) for other in range(self.seats))
 
     def relies_on(self, seat: int) -> Sequence[int]:
-        """The proposer relies on the solvers: a task that nobody solves pays nothing."""
         return () if seat else range(1, self.seats)
 
     def effort(self, view: ProposalState, seat: int) -> int:

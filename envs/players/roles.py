@@ -133,7 +133,6 @@ class HiddenRoles(SeatGame[RolesState]):
         return {TALK: every, PROPOSE: (self.leader(state),), VOTE: every, OVER: ()}[state.phase]
 
     def chance(self, state: RolesState) -> list[tuple[str, float]]:
-        """Every two seats are spies with the same probability."""
         return [(" ".join(map(str, pair)), 1 / len(self.pairs)) for pair in self.pairs]
 
     def witnesses(self, state: RolesState, actor: int) -> Sequence[int]:
@@ -177,7 +176,6 @@ class HiddenRoles(SeatGame[RolesState]):
         return state._replace(proposals=(*state.proposals, proposal), phase=GO if last else VOTE)
 
     def apply_all(self, state: RolesState, moves: Mapping[int, str]) -> RolesState:
-        """Statements, votes or cards of all who make one."""
         if state.phase == TALK:
             row = tuple(moves[seat] for seat in range(self.seats))
             return state._replace(talk=(*state.talk, row), phase=PROPOSE)
@@ -203,12 +201,10 @@ class HiddenRoles(SeatGame[RolesState]):
         return tuple(1.0 if team == won else -1.0 for team in self.teams_in(state))
 
     def forfeited(self, seat: int, state: RolesState) -> tuple[float, ...]:
-        """The role of the seat has lost, and the other has won."""
         teams = self.teams_in(state)
         return tuple(-1.0 if team == teams[seat] else 1.0 for team in teams)
 
     def outcome(self, returns: Sequence[float], seat: int) -> float:
-        """1 for every seat of the winners."""
         return 1.0 if returns[seat] > 0 else 0.0
 
     def view(self, state: RolesState, seat: int) -> RolesState:

@@ -66,7 +66,6 @@ class BattleshipDuel(SeatGame[FleetState]):
         return sum(result != "water" for _, result in state.shots[shooter]) == sum(self.lengths)
 
     def chance(self, state: FleetState) -> list[tuple[str, float]]:
-        """Every place that is free, each with the same probability; ships may touch."""
         own = state.ships[self.owner(state)]
         taken = sum(own)
         spots = [mask for mask in spots_of(self.size, self.lengths[len(own)]) if not mask & taken]
@@ -80,7 +79,6 @@ class BattleshipDuel(SeatGame[FleetState]):
         return [name for at, name in enumerate(self.names) if at not in shot]
 
     def apply(self, state: FleetState, seat: int, move: str) -> FleetState:
-        """The result is water, hit, or sunk with a ship's last cell; the turn passes after a hit too."""
         if seat == CHANCE:
             owner = self.owner(state)
             ships = tuple((*own, int(move)) if at == owner else own for at, own in enumerate(state.ships))

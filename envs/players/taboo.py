@@ -221,7 +221,6 @@ class Taboo(SeatGame[TabooState]):
         return (won, won, -won, -won)
 
     def outcome(self, returns: Sequence[float], seat: int) -> float:
-        """The share of all points, or who of two teams has more."""
         return super().outcome(returns, seat) if self.pairs == 2 else returns[seat]
 
     def view(self, state: TabooState, seat: int) -> TabooState:
