@@ -7,14 +7,13 @@ play. ConnectFour: against an opponent whose script is told.
 from __future__ import annotations
 
 import random
-from collections import deque
 from collections.abc import Iterator
 from functools import lru_cache
-from itertools import combinations, combinations_with_replacement
+from itertools import combinations, combinations_with_replacement, product
 from math import log2, prod
 from typing import NamedTuple
 
-from rlvr.envs.games.board_game import BoardGame, BoardState, SearchedGame
+from rlvr.envs.games.board_game import BoardGame, BoardState, SearchedGame, shortest
 from rlvr.envs.games.common import COLUMNS, Cell, drawn_board
 
 # For each level: heaps, the most in one, the most a move may take (0: all), and whether the last one loses.
@@ -197,10 +196,8 @@ class TicTacToe(BoardGame[Stones]):
 
     def _luck(self, board: Stones) -> float:
         """The chance of random moves to reach the goal."""
-        if self.reached(board):
-            return 1.0
-        if self.failed(board):
-            return 0.0
+        if self.reached(board) or self.failed(board):
+            return float(self.reached(board))
         moves = self.legal(board)
         return sum(self._luck(self.after(board, move)) for move in moves) / len(moves)
 
@@ -236,8 +233,7 @@ class TicTacToe(BoardGame[Stones]):
         return [str(Cell(*divmod(cell, board.width))) for cell in empty(board)]
 
     def after(self, board: Stones, move: str) -> Stones:
-        cell = (int(move[1:]) - 1) * board.width + COLUMNS.index(move[0])
-        board = board._replace(mine=board.mine | 1 << cell)
+        board = board._replace(mine=board.mine | bit_of(board, move))
         free = empty(board)
         if not free or complete(board, board.mine):
             return board
@@ -256,12 +252,14 @@ class TicTacToe(BoardGame[Stones]):
 
     def best(self, board: Stones) -> str:
         """A move of the highest value by full search: a win, else a draw."""
+        worths = {
+            move: -value(rows_of(board), board.theirs, board.mine | bit_of(board, move)) for move in self.legal(board)
+        }
+        return max(worths, key=worths.__getitem__)
 
-        def worth(move: str) -> int:
-            cell = (int(move[1:]) - 1) * board.width + COLUMNS.index(move[0])
-            return -value(rows_of(board), board.theirs, board.mine | 1 << cell)
 
-        return max(self.legal(board), key=worth)
+def bit_of(board: Stones, move: str) -> int:
+    return 1 << (int(move[1:]) - 1) * board.width + COLUMNS.index(move[0])
 
 
 def empty(board: Stones) -> list[int]:
@@ -290,14 +288,12 @@ def opened(board: Stones) -> Stones | None:
 @lru_cache(maxsize=16)
 def lines(height: int, width: int, inline: int) -> tuple[int, ...]:
     """Every line of ``inline`` cells, as a mask."""
-    found = []
-    for row in range(height):
-        for column in range(width):
-            for dy, dx in ((0, 1), (1, 0), (1, 1), (1, -1)):
-                y, x = row + (inline - 1) * dy, column + (inline - 1) * dx
-                if 0 <= y < height and 0 <= x < width:
-                    found.append(sum(1 << (row + k * dy) * width + column + k * dx for k in range(inline)))
-    return tuple(found)
+    masks = []
+    for row, column, (dy, dx) in product(range(height), range(width), ((0, 1), (1, 0), (1, 1), (1, -1))):
+        cells = [(row + k * dy, column + k * dx) for k in range(inline)]
+        if all(0 <= y < height and 0 <= x < width for y, x in cells):
+            masks.append(sum(1 << y * width + x for y, x in cells))
+    return tuple(masks)
 
 
 @lru_cache(maxsize=262_144)
@@ -373,8 +369,7 @@ class ConnectFour(SearchedGame[Drops]):
             board = Drops(width, height, *sides)
             if any(map(four, (*sides,), (height, height))):
                 continue
-            way = self.found(board, MOST_LOOKED_AT)
-            if way is not None and len(way) >= 3:
+            if len(self.search(board, MOST_LOOKED_AT) or ()) >= 3:
                 return board
 
     def guide(self, board: Drops) -> str:
@@ -416,62 +411,16 @@ class ConnectFour(SearchedGame[Drops]):
             return "the opponent has four in a line"
         return "" if self.legal(board) else "a draw is not enough"
 
-    def search(self, board: Drops) -> list[str] | None:
-        """Breadth first against the script, at most 30,000 positions: a win in the fewest moves."""
-        return self.found(board, 20 * MOST_LOOKED_AT)
+    def search(self, board: Drops, most: int = 20 * MOST_LOOKED_AT) -> list[str] | None:
+        """Breadth first against the script, over at most so many positions: a win in the fewest moves."""
 
-    def found(self, board: Drops, most: int) -> list[str] | None:
-        """The shortest moves to a win; None where at most ``most`` positions show none."""
-        width, height, *start = board
-        bottom, cells, columns = drop_frame(width, height)
-        if four(board.mine, height):
-            return []
-        first = (start[0], start[1])
-        came: dict[tuple[int, int], tuple[tuple[int, int], int] | None] = {first: None}
-        queue = deque([first])
-        while queue and len(came) <= most:
-            mine, theirs = here = queue.popleft()
-            full = mine | theirs
-            landing = full + bottom & ~full & cells
-            if wins := fourths(mine, height) & landing:
-                return self._way_to(came, here, wins & -wins, height)
-            threats = fourths(theirs, height)
-            while landing:
-                bit = landing & -landing
-                landing ^= bit
-                after, full = mine | bit, mine | theirs | bit
-                answers = full + bottom & ~full & cells
-                if threats & answers:
-                    continue  # the opponent makes four
-                answers = fourths(after, height) & answers or answers
-                stone = next((answers & column for column in columns if answers & column), 0)
-                then = (after, theirs | stone)
-                if then not in came:
-                    came[then] = (here, bit)
-                    queue.append(then)
-        return None
+        def neighbours(here: Drops) -> Iterator[tuple[str, Drops]]:
+            for move in self.legal(here):
+                after = self.after(here, move)
+                if not four(after.theirs, after.height):
+                    yield move, after
 
-    @staticmethod
-    def _way_to(
-        came: dict[tuple[int, int], tuple[tuple[int, int], int] | None], here: tuple[int, int], last: int, height: int
-    ) -> list[str]:
-        bits = [last]
-        while (step := came[here]) is not None:
-            here, bit = step
-            bits.append(bit)
-        return [COLUMNS[(bit.bit_length() - 1) // (height + 1)] for bit in reversed(bits)]
-
-
-@lru_cache(maxsize=8)
-def drop_frame(width: int, height: int) -> tuple[int, int, tuple[int, ...]]:
-    """The lowest cells, all cells, and the cells of each column in the order of the opponent's script.
-
-    Each column has a bit of its own above its cells. The sum of the stones and the lowest cells has, in each column,
-    the bit where the next stone comes to lie.
-    """
-    column = (1 << height) - 1
-    bottom = sum(1 << index * (height + 1) for index in range(width))
-    return bottom, bottom * column, tuple(column << index * (height + 1) for index in by_centre(width))
+        return shortest(board, neighbours, self.reached, most)
 
 
 def dropped(height: int, full: int, column: int) -> int:
