@@ -15,24 +15,13 @@ from typing import NamedTuple
 
 from rlvr.envs.games.board_game import SHORT, SearchedGame, cheapest
 from rlvr.envs.games.common import COLUMNS, drawn_board
-from rlvr.envs.games.rush_hour_plans import EXIT_ROW, SIZE, every_car, planned
+from rlvr.envs.games.rush_hour_plans import EXIT_ROW, LANES, SIZE, Car, cells_of, every_car, planned, spot
 
 # For each level the fewest and the most moves of a shortest solution, the most arrangements to search (0: it is not
 # searched but planned), and the turns.
 LEVELS = ((2, 3, 0, 8), (4, 4, 0, 12), (5, 5, 40_000, 15), (6, 7, 50_000, 20), (8, 50, 50_000, 40))
 # The lengths of the cars of one row or column, from its beginning, and how many of 256 have them.
 PATTERNS = (((), 70), ((2,), 56), ((3,), 112), ((2, 2), 6), ((2, 3), 6), ((3, 2), 6))
-LANES = [(True, row) for row in range(SIZE) if row != EXIT_ROW] + [(False, column) for column in range(SIZE)]
-
-_BOARD = drawn_board(["." * SIZE] * SIZE).replace(".", "%s")
-
-
-class Car(NamedTuple):
-    """A car's row (or column, where it is not ``across``), and its length."""
-
-    across: bool
-    lane: int
-    length: int
 
 
 class Jam(NamedTuple):
@@ -63,25 +52,23 @@ class RushHour(SearchedGame[Jam]):
     def deal(self, rng: random.Random, level: int) -> Jam:
         """Draws cars until they have an arrangement of as many moves as the level asks for, and draws one of these."""
         fewest, most, limit, _ = LEVELS[level - 1]
-        if not limit:
-            return parked(*self.drawn_plan(rng, level))
+        while not limit:
+            if plan := planned(rng, fewest + rng.getrandbits(1) if most > fewest else fewest):
+                cars, at = zip(
+                    (Car(True, EXIT_ROW, 2), plan[0]), *[every_car()[number] for number in plan[1]], strict=True
+                )
+                return Jam(cars, at)
         while True:
             crowd = draw_crowd(rng, limit)
             layers = crowd.layers(most)
             if len(layers) > fewest:
                 return crowd.jam(random_bit(rng, layers[rng.randrange(fewest, len(layers))]))
 
-    @staticmethod
-    def drawn_plan(rng: random.Random, level: int) -> tuple[int, list[int]]:
-        """A jam of as many moves as the level asks for, as ``planned`` gives it."""
-        fewest, most, _, _ = LEVELS[level - 1]
-        while True:
-            if found := planned(rng, fewest + rng.getrandbits(1) if most > fewest else fewest):
-                return found
-
     def identity(self, board: Jam) -> str:
+        """Which cars stand where; their letters make no other jam."""
         numbers = numbers_of_cars()
-        return _code(board.at[0], sorted(numbers[placed] for placed in zip(board.cars[1:], board.at[1:], strict=True)))
+        others = sorted(numbers[placed] for placed in zip(board.cars[1:], board.at[1:], strict=True))
+        return f"{board.at[0]} {bytes(others).hex()}"
 
     def guide(self, board: Jam) -> str:
         return (
@@ -93,14 +80,10 @@ class RushHour(SearchedGame[Jam]):
 
     def show(self, board: Jam) -> str:
         signs = ["."] * (SIZE * SIZE)
-        for sign, (across, lane, length), at in zip(COLUMNS, board.cars, board.at, strict=False):
-            if across:
-                first = SIZE * lane + at
-                signs[first : first + length] = sign * length
-            else:
-                first = SIZE * at + lane
-                signs[first : first + SIZE * length : SIZE] = sign * length
-        return _BOARD % tuple(signs)
+        for sign, car, first in zip(COLUMNS, board.cars, board.at, strict=False):
+            for cell in cells_of(car, first):
+                signs[cell] = sign
+        return drawn_board("".join(signs[start : start + SIZE]) for start in range(0, SIZE * SIZE, SIZE))
 
     def named(self, move: str) -> str:
         parts = super().named(move).split()
@@ -128,32 +111,9 @@ class RushHour(SearchedGame[Jam]):
 
 
 @cache
-def parked_cars() -> list[tuple[Car, int]]:
-    """What the numbers of ``every_car`` stand for."""
-    return [(Car(across, lane, length), at) for across, lane, length, at, _ in every_car()]
-
-
-@cache
 def numbers_of_cars() -> dict[tuple[Car, int], int]:
     """The number of each car where it stands."""
-    return {placed: number for number, placed in enumerate(parked_cars())}
-
-
-def parked(begin: int, numbers: list[int]) -> Jam:
-    """The jam of your car, which begins in a column, and others by their numbers."""
-    every = parked_cars()
-    cars, at = zip((Car(True, EXIT_ROW, 2), begin), *[every[number] for number in numbers], strict=True)
-    return Jam(cars, at)
-
-
-def _code(begin: int, numbers: list[int]) -> str:
-    return f"{begin} {bytes(numbers).hex()}"
-
-
-@lru_cache(maxsize=1024)
-def spot(car: Car, at: int) -> int:
-    """The cells that a car covers, as a mask."""
-    return sum(1 << cell for cell in cells_of(car, at))
+    return {placed: number for number, placed in enumerate(every_car())}
 
 
 def filled(jam: Jam) -> int:
@@ -283,13 +243,6 @@ def later_cells(lanes: tuple[tuple[bool, int], ...]) -> list[frozenset[int]]:
     """For each car the cells of the rows and columns of the cars after it."""
     cells = [frozenset(SIZE * lane + k if across else SIZE * k + lane for k in range(SIZE)) for across, lane in lanes]
     return [frozenset().union(*cells[number:]) for number in range(1, len(cells) + 1)]
-
-
-@lru_cache(maxsize=1024)
-def cells_of(car: Car, at: int) -> tuple[int, ...]:
-    """The cells that a car covers."""
-    across, lane, length = car
-    return tuple(SIZE * lane + at + k if across else SIZE * (at + k) + lane for k in range(length))
 
 
 @cache

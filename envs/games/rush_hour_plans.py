@@ -9,71 +9,55 @@ they add nothing to it, and take nothing from what must move.
 from __future__ import annotations
 
 import random
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 SIZE, EXIT_ROW = 6, 2
+LANES = [(True, row) for row in range(SIZE) if row != EXIT_ROW] + [(False, column) for column in range(SIZE)]
 _SPARE = 12  # cars that are tried besides those of the plan
 
 
-class Placed(NamedTuple):
-    """A car where it stands: across or upright, its row or column, length and first cell, and its cells as a mask."""
+class Car(NamedTuple):
+    """A car's row (or column, where it is not ``across``), and its length."""
 
     across: bool
     lane: int
     length: int
-    at: int
-    cells: int
 
 
-class Aside(NamedTuple):
-    """A car that moves once out of the way: its number in ``every_car``, and all cells that it passes or stands on."""
+@lru_cache(maxsize=1024)
+def cells_of(car: Car, first: int) -> tuple[int, ...]:
+    """The cells that a car covers whose left or upper end is in this column or row."""
+    across, lane, length = car
+    return tuple(SIZE * lane + k if across else SIZE * k + lane for k in range(first, first + length))
 
-    car: int
-    swept: int
 
-
-def mask(across: bool, lane: int, start: int, end: int) -> int:
-    """The cells ``start`` to ``end`` - 1 of a row or column."""
-    return sum(1 << (SIZE * lane + k if across else SIZE * k + lane) for k in range(start, end))
+@lru_cache(maxsize=1024)
+def spot(car: Car, first: int) -> int:
+    """The cells that a car covers, as a mask."""
+    return sum(1 << cell for cell in cells_of(car, first))
 
 
 @cache
-def every_car() -> list[Placed]:
-    """All cars but yours: of two or three cells, in any row but that of the exit, or in any column."""
-    lanes = [(True, row) for row in range(SIZE) if row != EXIT_ROW] + [(False, column) for column in range(SIZE)]
+def every_car() -> list[tuple[Car, int]]:
+    """All cars but yours where they may stand: of two or three cells, in any lane but the row of the exit."""
+    cars = [Car(across, lane, length) for across, lane in LANES for length in (2, 3)]
+    return [(car, first) for car in cars for first in range(SIZE - car.length + 1)]
+
+
+@cache
+def ways_off(across: bool, lane: int, cell: int, least: int = 2) -> list[tuple[int, int]]:
+    """Cars of a lane, of ``least`` cells or more, that cover a cell of it, with each way off that cell by one move.
+
+    A car is its number in ``every_car``; beside it stand all cells that it passes or stands on.
+    """
     return [
-        Placed(across, lane, length, at, mask(across, lane, at, at + length))
-        for across, lane in lanes
-        for length in (2, 3)
-        for at in range(SIZE - length + 1)
+        (number, spot(Car(across, lane, max(first, end) + car.length - min(first, end)), min(first, end)))
+        for number, (car, first) in enumerate(every_car())
+        if (car.across, car.lane) == (across, lane) and first <= cell < first + car.length and car.length >= least
+        for end in range(SIZE - car.length + 1)
+        if not end <= cell < end + car.length
     ]
-
-
-@cache
-def blockers(column: int, *, long: bool) -> list[Aside]:
-    """Upright cars in a column that stand in the row of the exit, each way out of it by one move; or the long alone."""
-    found = []
-    for number, (across, lane, length, at, _) in enumerate(every_car()):
-        if across or lane != column or not at <= EXIT_ROW < at + length or (long and length == 2):
-            continue
-        for end in range(SIZE - length + 1):
-            if not end <= EXIT_ROW < end + length:
-                found.append(Aside(number, mask(False, column, min(at, end), max(at, end) + length)))
-    return found
-
-
-@cache
-def hurdles(column: int, row: int) -> list[Aside]:
-    """Cars that lie across a cell, each way off its column by one move; the cell itself does not count as swept."""
-    found, cell = [], mask(True, row, column, column + 1)
-    for number, (across, lane, length, at, cells) in enumerate(every_car()):
-        if not across or lane != row or not cells & cell:
-            continue
-        for end in range(SIZE - length + 1):
-            if not end <= column < end + length:
-                found.append(Aside(number, mask(True, row, min(at, end), max(at, end) + length) & ~cell))
-    return found
 
 
 def planned(rng: random.Random, moves: int) -> tuple[int, list[int]] | None:
@@ -89,40 +73,32 @@ def planned(rng: random.Random, moves: int) -> tuple[int, list[int]] | None:
     across = moves - 1 - count
     columns = [*range(begin + 2, SIZE)]
     cars: list[int] = []
-    passed = mask(True, EXIT_ROW, begin, SIZE)
-    long: list[tuple[int, Placed]] = []
-    for byte, which in zip(drawn[2 : 2 + count], drawn[8:], strict=False):
+    passed = spot(Car(True, EXIT_ROW, SIZE - begin), begin)
+    ways: list[tuple[int, int]] = []  # cells below the long cars that others may lie across
+    for number, (byte, which) in enumerate(zip(drawn[2 : 2 + count], drawn[8:], strict=False)):
         column = columns.pop(byte * len(columns) >> 8)
-        options = blockers(column, long=len(long) < across)
+        options = ways_off(False, column, EXIT_ROW, 3 if number < across else 2)
         car, swept = options[which * len(options) >> 8]
-        if len(long) < across:
-            long.append((column, every_car()[car]))
+        if number < across:
+            first = every_car()[car][1]
+            ways += [(column, row) for row in range(EXIT_ROW + 1, SIZE) if row >= first + 3]
         cars.append(car)
         passed |= swept
-    if across:
-        ways = [
-            (column, row) for column, car in long for row in range(EXIT_ROW + 1, SIZE) if row >= car.at + car.length
-        ]
-        if len(ways) < across:
+    if len(ways) < across:
+        return None
+    for byte, which in zip(drawn[-2 * across :: 2], drawn[1 - 2 * across :: 2], strict=False) if across else ():
+        column, row = ways.pop(byte * len(ways) >> 8)
+        options = ways_off(True, row, column)
+        car, swept = options[which * len(options) >> 8]
+        swept &= ~spot(Car(True, row, 1), column)
+        if swept & passed:
             return None
-        for byte, which in zip(drawn[-2 * across :: 2], drawn[1 - 2 * across :: 2], strict=False):
-            column, row = ways.pop(byte * len(ways) >> 8)
-            options = hurdles(column, row)
-            car, swept = options[which * len(options) >> 8]
-            if swept & passed:
-                return None
-            cars.append(car)
-            passed |= swept
-    every = every_car()
-    for byte in drawn[8 + moves : 8 + moves + _SPARE].translate(_car_of()):
-        cells = every[byte].cells
+        cars.append(car)
+        passed |= swept
+    for byte in drawn[8 + moves : 8 + moves + _SPARE]:
+        car = byte * len(every_car()) >> 8
+        cells = spot(*every_car()[car])
         if not cells & passed:
-            cars.append(byte)
+            cars.append(car)
             passed |= cells
-    cars.sort()
-    return begin, cars
-
-
-@cache
-def _car_of() -> bytes:
-    return bytes(byte * len(every_car()) >> 8 for byte in range(256))
+    return begin, sorted(cars)
