@@ -11,7 +11,7 @@ from itertools import product
 from typing import NamedTuple
 
 from rlvr.envs.games.board_game import BoardGame
-from rlvr.envs.games.common import Cell, drawn_board
+from rlvr.envs.games.common import Cell, drawn_board, grown
 
 # For each level: rows and columns, which lamps a press switches, and the fewest presses of a solution.
 LAMP_LEVELS = ((3, "plus", 3), (4, "plus", 4), (4, "cross", 5), (5, "torus", 5), (5, "plus", 8))
@@ -225,7 +225,7 @@ class FloodIt(BoardGame[Flood]):
 
     def after(self, board: Flood, move: str) -> Flood:
         now, then = colour_at(board, 0), COLOURS.index(move)
-        area = joined(board.size, 1, board.masks[now])
+        area = grown(1, board.masks[now], board.size + 1)
         masks = list(board.masks)
         masks[now] ^= area
         masks[then] |= area
@@ -238,27 +238,17 @@ class FloodIt(BoardGame[Flood]):
         """Greedy: prefers to use a colour up, then the largest area with its border; not always optimal."""
         size, masks = board.size, board.masks
         now = colour_at(board, 0)
-        area = joined(size, 1, masks[now])
+        area = grown(1, masks[now], size + 1)
         left = [colour for colour in range(len(masks)) if colour != now and masks[colour]]
 
-        def reach(colour: int) -> tuple[bool, int]:
+        def gain(colour: int) -> tuple[bool, int]:
             """Whether this uses a colour up; and the cells that the area has and touches afterwards."""
-            grown = joined(size, area, area | masks[colour])
-            touched = grown | grown << 1 | grown >> 1 | grown << size + 1 | grown >> size + 1
-            return masks[colour] & ~grown == 0, touched.bit_count()
+            reach = grown(area, area | masks[colour], size + 1)
+            touched = reach | reach << 1 | reach >> 1 | reach << size + 1 | reach >> size + 1
+            return masks[colour] & ~reach == 0, touched.bit_count()
 
-        return COLOURS[max(left, key=reach)]
+        return COLOURS[max(left, key=gain)]
 
 
 def colour_at(board: Flood, bit: int) -> int:
     return next(colour for colour, mask in enumerate(board.masks) if mask >> bit & 1)
-
-
-def joined(size: int, area: int, free: int) -> int:
-    """The area and all free cells joined to it."""
-    down = size + 1
-    while True:
-        wider = (area | area << 1 | area >> 1 | area << down | area >> down) & free
-        if wider == area:
-            return area
-        area = wider

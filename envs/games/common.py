@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from rlvr.envs.core.seeding import stream
@@ -123,6 +123,23 @@ def drawn_board(rows: Iterable[str]) -> str:
     lines = [f"{number:>2} {' '.join(row)}" for number, row in enumerate(rows, 1)]
     width = (len(lines[0]) - 2) // 2 if lines else 0
     return "\n".join(["   " + " ".join(COLUMNS[:width]), *lines])
+
+
+def bits(mask: int) -> Iterator[int]:
+    """The numbers of the bits that are set, from the lowest."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+def grown(area: int, free: int, down: int) -> int:
+    """The cells of an area and all free cells joined to it by edges, as masks; ``down`` bits on is the next row."""
+    while True:
+        wider = (area | area << 1 | area >> 1 | area << down | area >> down) & free
+        if wider == area:
+            return area
+        area = wider
 
 
 def boxed(move: object, thought: str = "") -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, product
 from math import comb
 from typing import ClassVar, NamedTuple
 
@@ -20,6 +20,7 @@ from rlvr.envs.games.common import (
     Game,
     IllegalMove,
     Step,
+    bits,
     boxed,
     drawn_board,
     go_on,
@@ -27,7 +28,7 @@ from rlvr.envs.games.common import (
     won,
 )
 from rlvr.envs.games.common import read_cell as read_one
-from rlvr.envs.games.mine_fields import around, bits, deduce, grid, open_by_reasoning
+from rlvr.envs.games.mine_fields import deduce, grid, open_by_reasoning
 from rlvr.envs.tasks.wording import in_a_row
 
 
@@ -89,7 +90,7 @@ class Minesweeper(Game[MineField]):
         board = grid(height, width)
         while True:
             first = rng.choice(board.cells)
-            mines = sum(rng.sample(board.far_from(first), count))
+            mines = sum(rng.sample(board.far_from[first], count))
             opened = open_by_reasoning(board, mines, first, help_at_most=level + 1, turns=turns)
             if opened is not None:
                 return MineField(mines, opened, level)
@@ -98,14 +99,21 @@ class Minesweeper(Game[MineField]):
         return f"{state.mines:x}"
 
     def reminder(self, state: MineField) -> str:
-        return _reminder(*self.sizes[state.level - 1][:2])
+        height, width, _, _ = self.sizes[state.level - 1]
+        return (
+            "Write open and one or more covered cells, such as open a1 b3; columns are a to "
+            f"{COLUMNS[width - 1]}, rows 1 to {height}."
+        )
 
     def rules(self, state: MineField) -> str:
-        return f"{_rules(*self.sizes[state.level - 1])}\n{self.shown(state)}"
-
-    def shown(self, state: MineField) -> str:
-        height, width, _, _ = self.sizes[state.level - 1]
-        return grid(height, width).drawn(state.mines, state.open)
+        height, width, mines, turns = self.sizes[state.level - 1]
+        return (
+            f"Minesweeper on {height} rows and {width} columns with {mines} mines. A covered cell is shown as a dot; "
+            f"the number on an open one is how many of its up to eight neighbours are mines. Open all cells without a "
+            f"mine to win; opening a mine loses. Opening a 0 opens its neighbours as well. The board can be opened by "
+            f"reasoning alone. {self.reminder(state)} You have {turns} turns, and may open any number of cells in each."
+            f"\n{grid(height, width).drawn(state.mines, state.open)}"
+        )
 
     def play(self, state: MineField, move: str) -> Step[MineField]:
         height, width, _, _ = self.sizes[state.level - 1]
@@ -145,24 +153,6 @@ class Minesweeper(Game[MineField]):
         return boxed(f"open {listed([rng.choice(covered)], board.stride)}")
 
 
-@lru_cache(32)
-def _reminder(height: int, width: int) -> str:
-    return (
-        f"Write open and one or more covered cells, such as open a1 b3; columns are a to {COLUMNS[width - 1]}, "
-        f"rows 1 to {height}."
-    )
-
-
-@lru_cache(32)
-def _rules(height: int, width: int, mines: int, turns: int) -> str:
-    return (
-        f"Minesweeper on {height} rows and {width} columns with {mines} mines. A covered cell is shown as a dot; "
-        f"the number on an open one is how many of its up to eight neighbours are mines. Open all cells without a "
-        f"mine to win; opening a mine loses. Opening a 0 opens its neighbours as well. The board can be opened by "
-        f"reasoning alone. {_reminder(height, width)} You have {turns} turns, and may open any number of cells in each."
-    )
-
-
 # Battleship
 
 
@@ -188,11 +178,12 @@ def berths(size: int, length: int) -> tuple[int, ...]:
 @lru_cache(4_096)
 def margin(ship: int, size: int) -> int:
     """A ship with all the cells next to it, where no other ship may be."""
-    near = around(size, size)
-    cells = ship
-    for cell in bits(ship):
-        cells |= near[cell]
-    return cells
+    covered = [divmod(cell, size) for cell in bits(ship)]
+    near = [
+        any(abs(row - y) < 2 and abs(column - x) < 2 for y, x in covered)
+        for row, column in product(range(size), repeat=2)
+    ]
+    return sum(1 << cell for cell, is_near in enumerate(near) if is_near)
 
 
 class Battleship(Game[Sea]):

@@ -2,39 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 
-from rlvr.envs.games.common import COLUMNS
-
-
-def bits(cells: int) -> Iterator[int]:
-    """The places of the bits that are set, from the lowest."""
-    while cells:
-        low = cells & -cells
-        yield low.bit_length() - 1
-        cells ^= low
-
-
-@lru_cache(32)
-def around(height: int, width: int) -> tuple[int, ...]:
-    """For each cell its up to eight neighbours, as bits."""
-    masks = []
-    for row in range(height):
-        for column in range(width):
-            near = 0
-            for r in range(max(0, row - 1), min(height, row + 2)):
-                for c in range(max(0, column - 1), min(width, column + 2)):
-                    near |= 1 << r * width + c
-            masks.append(near & ~(1 << row * width + column))
-    return tuple(masks)
+from rlvr.envs.games.common import COLUMNS, bits
 
 
 class Grid:
     """Sets of cells of one board as bits, moved and counted all at once: no loop over cells.
 
     Cells are numbered row by row, in rows of ``stride``, one longer than the board's: what is moved over an edge falls
-    on a cell that is none, so that no edge has to be looked at.
+    on a cell that is none, so that no edge is looked at. ``far_from`` has, of each cell, all others but its
+    neighbours, each as a bit.
     """
 
     def __init__(self, height: int, width: int) -> None:
@@ -42,15 +20,11 @@ class Grid:
         self.cells = [row * self.stride + column for row in range(height) for column in range(width)]
         self.all = sum(1 << cell for cell in self.cells)
         self._near = [self.spread(1 << cell) for cell in range(height * self.stride)]
-        self._far = {cell: [1 << other for other in bits(self.all & ~self._near[cell])] for cell in self.cells}
+        self.far_from = {cell: [1 << other for other in bits(self.all & ~self._near[cell])] for cell in self.cells}
         self._head = "   " + " ".join(COLUMNS[:width])
         self._first_digit, self._blanks = 1 << 4 * height * self.stride, b" " * (2 * height * self.stride)
         row_starts = range(0, 2 * height * self.stride, 2 * self.stride)
         self._lines = [(f"\n{row:>2} ", start, start + 2 * width - 1) for row, start in enumerate(row_starts, 1)]
-
-    def far_from(self, cell: int) -> list[int]:
-        """All cells but this one and its neighbours, each as a bit."""
-        return self._far[cell]
 
     def spread(self, cells: int) -> int:
         """The cells and their neighbours."""

@@ -14,6 +14,7 @@ from itertools import pairwise, permutations
 from typing import NamedTuple
 
 from rlvr.envs.games.board_game import SearchedGame, cheapest, shortest
+from rlvr.envs.games.common import bits, grown
 
 # For each level: rows and columns with the outer wall, walls within, boxes, the most slides in making it, and a bound
 # on the pushes.
@@ -109,7 +110,7 @@ class Sokoban(SearchedGame[Store]):
     def search(self, board: Store) -> list[str] | None:
         """The fewest pushes, and the shortest walks between them."""
         moves: list[str] = []
-        region = walkable(board.width, board.player, ~(board.walls | board.boxes))
+        region = grown(1 << board.player, ~(board.walls | board.boxes), board.width)
         for cell, step in pushes(board.width, board.walls, board.goals, board.boxes, region) or ():
             walk = walked(board, cell - step)
             push = next(way for way, by in steps(board.width).items() if by == step)
@@ -122,23 +123,6 @@ class Sokoban(SearchedGame[Store]):
 @lru_cache(maxsize=16)
 def steps(width: int) -> dict[str, int]:
     return {"up": -width, "down": width, "left": -1, "right": 1}
-
-
-def bits(mask: int) -> Iterator[int]:
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
-
-
-def walkable(width: int, cell: int, free: int) -> int:
-    """The cells that can be walked to through free ones."""
-    reach = 1 << cell
-    while True:
-        wider = (reach | reach << 1 | reach >> 1 | reach << width | reach >> width) & free
-        if wider == reach:
-            return reach
-        reach = wider
 
 
 def walked(board: Store, goal: int) -> list[str]:
@@ -157,21 +141,13 @@ def walked(board: Store, goal: int) -> list[str]:
 # making levels
 
 
-@lru_cache(maxsize=16)
-def outline(height: int, width: int) -> tuple[int, tuple[int, ...]]:
-    """The mask of the outer wall, and the cells within."""
-    inner = tuple(row * width + column for row in range(1, height - 1) for column in range(1, width - 1))
-    return (1 << height * width) - 1 & ~sum(1 << cell for cell in inner), inner
-
-
 def room(rng: random.Random, height: int, width: int, pillars: int) -> int:
     """A room with walls within; floor that is cut off becomes wall."""
-    walls, inner = outline(height, width)
+    inner = [row * width + column for row in range(1, height - 1) for column in range(1, width - 1)]
+    floor = sum([1 << cell for cell in inner])
     for cell in rng.sample(inner, pillars):
-        walls |= 1 << cell
-    start = next(cell for cell in inner if not walls >> cell & 1)
-    floor = walkable(width, start, ~walls)
-    return (1 << height * width) - 1 & ~floor
+        floor ^= 1 << cell
+    return (1 << height * width) - 1 & ~grown(floor & -floor, floor, width)
 
 
 def eccentricity(height: int, width: int, cell: int) -> int:
@@ -229,7 +205,7 @@ def pull_boxes(
                 return boxes, box + by
             if not free >> box + 2 * by & 1 or chance() > ON:
                 break
-        reach = walkable(width, box + by, ~(walls | boxes))
+        reach = grown(1 << box + by, ~(walls | boxes), width)
     return None
 
 
@@ -295,7 +271,7 @@ def pushes(width: int, walls: int, goals: int, boxes: int, region: int) -> Seque
             for cell in bits(standing & shifted(reach, -by) & shifted(free, by)):
                 if cell + by in alive:
                     moved = standing ^ (1 << cell | 1 << cell + by)
-                    then = (moved, walkable(width, cell, ~(walls | moved)))
+                    then = (moved, grown(1 << cell, ~(walls | moved), width))
                     if bound(then) < never:
                         yield f"{cell} {by}", then
 
