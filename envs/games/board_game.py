@@ -196,13 +196,13 @@ def _solution_moves(game: SearchedGame[Any], first: Hashable) -> dict[Hashable, 
     return solution_moves
 
 
-def shortest(start: N, neighbours: Neighbours[N], reached: Callable[[N], bool], most: int = 10**9) -> list[str] | None:
+def shortest(start: N, neighbours: Neighbours[N], reached: Callable[[N], bool], limit: int = 10**9) -> list[str] | None:
     """The moves of a shortest way, breadth first; None when there is none among the first ``most`` positions."""
     if reached(start):
         return []
     came: dict[N, tuple[N, str] | None] = {start: None}
     queue = deque([start])
-    while queue and len(came) <= most:
+    while queue and len(came) <= limit:
         node = queue.popleft()
         for move, other in neighbours(node):
             if other not in came:
@@ -213,7 +213,7 @@ def shortest(start: N, neighbours: Neighbours[N], reached: Callable[[N], bool], 
     return None
 
 
-def cheapest(start: N, neighbours: Neighbours[N], bound: Callable[[N], int], most: int = 10**9) -> list[str] | None:
+def cheapest(start: N, neighbours: Neighbours[N], bound: Callable[[N], int], limit: int = 10**9) -> list[str] | None:
     """The moves of a shortest way, by A*; None when there is none among the first ``most`` positions.
 
     Args:
@@ -227,7 +227,7 @@ def cheapest(start: N, neighbours: Neighbours[N], bound: Callable[[N], int], mos
     count = 0  # ties: the position found last, which is mostly the nearest to the goal
     heap = [(bound(start), 0, start)]
     done: set[N] = set()
-    while heap and len(done) <= most:
+    while heap and len(done) <= limit:
         estimate, _, node = heapq.heappop(heap)
         if node in done:
             continue

@@ -89,9 +89,9 @@ class HigherLower(Game[Deck]):
     def solve(self, state: Deck) -> str:
         """The call for which more of the cards that have not been seen speak."""
         highest, copies, _, _ = self.sizes[state.level - 1]
-        seen = state.cards[: state.right + state.wrong + 1]
-        unseen = [card for card in range(1, highest + 1) for _ in range(copies - seen.count(card))]
-        above, below = (sum(card > seen[-1] for card in unseen), sum(card < seen[-1] for card in unseen))
+        open_cards = state.cards[: state.right + state.wrong + 1]
+        unseen = [card for card in range(1, highest + 1) for _ in range(copies - open_cards.count(card))]
+        above, below = (sum(card > open_cards[-1] for card in unseen), sum(card < open_cards[-1] for card in unseen))
         return boxed("higher" if above >= below else "lower", f"Cards left: {above} higher, {below} lower.")
 
     def sample_action(self, state: Deck, rng: random.Random) -> str:
@@ -249,9 +249,9 @@ class Blackjack(Game[BlackjackTable]):
         house = self.houses[state.level - 1]
         hidden = 0 if house.open else 1
         out = state.shoe[: state.drawn]
-        seen = [*out[: len(out) - len(state.player) - 2], *state.player, *state.dealer[: 2 - hidden]]
+        cards_out = [*out[: len(out) - len(state.player) - 2], *state.player, *state.dealer[: 2 - hidden]]
         counts = [4 * max(1, house.decks)] * 9 + [16 * max(1, house.decks)]
-        for card in seen:
+        for card in cards_out:
             counts[min(card, 10) - 1] -= 1
         ends = dealer_ends(total(state.dealer[: 2 - hidden]), tuple(counts), house.soft)
         mine = total(state.player)
@@ -343,14 +343,14 @@ def stand_value(points: int, ends: dict[int, float], stake: int) -> float:
 
 def hit_value(now: Total, counts: tuple[int, ...], ends: dict[int, float]) -> float:
     """The expected points of one card more, if every later choice is the best one."""
-    known: dict[Total, float] = {}
+    values: dict[Total, float] = {}
 
     def after(hand: Total) -> float:
         if hand[0] > 21:
             return -1.0
-        if hand not in known:
-            known[hand] = max(stand_value(hand[0], ends, 1), hit(hand))
-        return known[hand]
+        if hand not in values:
+            values[hand] = max(stand_value(hand[0], ends, 1), hit(hand))
+        return values[hand]
 
     def hit(hand: Total) -> float:
         return sum(count * after(added(hand, value)) for value, count in enumerate(counts, 1) if count) / sum(counts)
@@ -439,15 +439,15 @@ class MemoryPairs(Game[Pairs]):
 
     def solve(self, state: Pairs) -> str:
         """A pair whose cards were both seen, else a card that was not."""
-        known: dict[str, set[int]] = {}
+        indices_of: dict[str, set[int]] = {}
         for index in state.seen:
             if index not in state.taken:
-                known.setdefault(state.cards[index], set()).add(index)
+                indices_of.setdefault(state.cards[index], set()).add(index)
         fresh = min((i for i in range(len(state.cards)) if i not in state.seen), default=0)
         if state.open >= 0:
-            index = min(known[state.cards[state.open]] - {state.open}, default=fresh)
+            index = min(indices_of[state.cards[state.open]] - {state.open}, default=fresh)
         else:
-            index = min((min(indices) for indices in known.values() if len(indices) == 2), default=fresh)
+            index = min((min(indices) for indices in indices_of.values() if len(indices) == 2), default=fresh)
         return boxed(Cell(*divmod(index, self.sizes[state.level - 1][1])))
 
     def sample_action(self, state: Pairs, rng: random.Random) -> str:

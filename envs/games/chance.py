@@ -67,11 +67,11 @@ class MultiArmedBandit(Game[Arms]):
         return f"Write pull or name and one of the letters {' '.join(self.letters(state))}."
 
     def rules(self, state: Arms) -> str:
-        _, spread, pulls = self.sizes[state.level - 1]
+        _, noise, pulls = self.sizes[state.level - 1]
         return (
             f"A machine has the arms {' '.join(self.letters(state))}. Each arm has a value of its own, a whole number "
             f"from 20 to 80; the highest leads by {self.lead} or more. Pulling an arm pays its value plus a whole "
-            f"number from -{spread} to {spread}, every one of them equally likely, and drawn anew each time. Find the "
+            f"number from -{noise} to {noise}, every one of them equally likely, and drawn anew each time. Find the "
             f"arm with the highest value; payouts do not count. {self.reminder(state)} Naming an arm ends the game, "
             f"and is right or wrong. You have {pulls + 1} turns: {pulls} to pull, and the last to name."
         )
@@ -89,8 +89,8 @@ class MultiArmedBandit(Game[Arms]):
         if verb not in ("pull", "name") or arm < 0:
             raise IllegalMove(self.reminder(state).rstrip("."))
         if verb == "pull":
-            spread = self.sizes[state.level - 1][1]
-            paid = state.values[arm] + chance(state.seed, len(state.pulls)).randint(-spread, spread)
+            noise = self.sizes[state.level - 1][1]
+            paid = state.values[arm] + chance(state.seed, len(state.pulls)).randint(-noise, noise)
             after = state._replace(pulls=(*state.pulls, (arm, paid)))
             return go_on(after, f"{letter} paid {paid}. {self.shown(after, state.turn + 1)}")
         best = state.values.index(max(state.values))
@@ -100,11 +100,11 @@ class MultiArmedBandit(Game[Arms]):
 
     def solve(self, state: Arms) -> str:
         """The middle of an arm's bounds estimates its value; what is left between them is the doubt about it."""
-        _, spread, pulls = self.sizes[state.level - 1]
+        _, noise, pulls = self.sizes[state.level - 1]
         bounds = []
         for arm in range(len(state.values)):
             paid = [payout for pulled, payout in state.pulls if pulled == arm]
-            bounds.append((max(paid) - spread, min(paid) + spread) if paid else (-1_000, 1_000 - arm))
+            bounds.append((max(paid) - noise, min(paid) + noise) if paid else (-1_000, 1_000 - arm))
         lead = max(range(len(bounds)), key=lambda arm: sum(bounds[arm]))
         rival = max((arm for arm in range(len(bounds)) if arm != lead), key=lambda arm: bounds[arm][1])
         thought = f"{self.letters(state)[lead]} leads."
@@ -191,8 +191,8 @@ class Secretary(Game[Queue]):
         )
 
     def shown(self, state: Queue) -> str:
-        seen = state.scores[: state.seen]
-        return f"Candidate {state.seen} of {len(state.scores)}: {seen[-1]} (best so far: {max(seen)})"
+        scores = state.scores[: state.seen]
+        return f"Candidate {state.seen} of {len(state.scores)}: {scores[-1]} (best so far: {max(scores)})"
 
     def play(self, state: Queue, move: str) -> Step[Queue]:
         if move not in ("take", "next"):
@@ -209,10 +209,10 @@ class Secretary(Game[Queue]):
         """Takes the best so far once going on is the worse bet, by the full-information rule of Gilbert and Mosteller
         (1966).
         """
-        seen, left = state.scores[: state.seen], len(state.scores) - state.seen
-        if seen[-1] < max(seen) and left:
+        scores, left = state.scores[: state.seen], len(state.scores) - state.seen
+        if scores[-1] < max(scores) and left:
             return boxed("next", "Not the best so far.")
-        share = SCORES[self.sizes[state.level - 1][1]][2](seen[-1] / TOP)
+        share = SCORES[self.sizes[state.level - 1][1]][2](scores[-1] / TOP)
         # To stop wins if nobody better comes; to go on, if a better one comes and is taken.
         odds = sum((share**-j - 1) / j for j in range(1, left + 1))
         return boxed("take" if odds <= 1 else "next", f"The best so far, with {left} to come.")

@@ -184,20 +184,20 @@ class FloodIt(BoardGame[Flood]):
 
     def deal(self, rng: random.Random, level: int) -> Flood:
         """Draws boards of all colours until the expert needs no more than the turns."""
-        size, colours, most = FLOODS[level - 1]
+        size, colours, limit = FLOODS[level - 1]
         while True:
             masks = [0] * colours
             for row in range(size):
                 for column, colour in enumerate(rng.choices(range(colours), k=size)):
                     masks[colour] |= 1 << row * (size + 1) + column
             board = Flood(size, tuple(masks))
-            if all(masks) and self.needed(board, most) <= most:
+            if all(masks) and self.needed(board, limit) <= limit:
                 return board
 
-    def needed(self, board: Flood, most: int) -> int:
+    def needed(self, board: Flood, limit: int) -> int:
         """The expert's moves; ``most`` + 1 where there are more."""
         count = 0
-        while not self.reached(board) and count <= most:
+        while not self.reached(board) and count <= limit:
             board = self.after(board, self.best(board))
             count += 1
         return count

@@ -344,21 +344,21 @@ class OddCoin(Game[Coins]):
     turn_limits = tuple(weighings + 1 for _, _, weighings in sizes)
 
     def start(self, rng: random.Random, level: int) -> Coins:
-        count, known, _ = self.sizes[level - 1]
+        count, heavier_only, _ = self.sizes[level - 1]
         labels = tuple(sorted(rng.sample(range(1, 100), count)))
-        return Coins(rng.choice(labels), known or rng.random() < 0.5, labels, level)
+        return Coins(rng.choice(labels), heavier_only or rng.random() < 0.5, labels, level)
 
     def content(self, state: Coins) -> str:
         return f"{state.odd} {'heavy' if state.heavier else 'light'} of {state.labels}"
 
     def reminder(self, state: Coins) -> str:
-        known = self.sizes[state.level - 1][1]
-        name = "odd N" if known else "odd N heavy or odd N light"
+        heavier_only = self.sizes[state.level - 1][1]
+        name = "odd N" if heavier_only else "odd N heavy or odd N light"
         return f"Write weigh, the coins of the left pan, vs, as many for the right pan; or {name}, N being a coin."
 
     def rules(self, state: Coins) -> str:
-        count, known, weighings = self.sizes[state.level - 1]
-        odd = "heavier than" if known else "either heavier or lighter (say which) than"
+        count, heavier_only, weighings = self.sizes[state.level - 1]
+        odd = "heavier than" if heavier_only else "either heavier or lighter (say which) than"
         return (
             f"Of {count} coins all weigh the same but one, which is {odd} the others. Find it with a pair of scales. "
             f"The coins: {' '.join(map(str, state.labels))}. {self.reminder(state)} Naming a coin ends the game, and "
@@ -382,20 +382,21 @@ class OddCoin(Game[Coins]):
 
     def _name(self, state: Coins, rest: str) -> Step[Coins]:
         name, _, weight = rest.partition(" ")
-        known = self.sizes[state.level - 1][1]
-        if not name.isdecimal() or int(name[:9]) not in state.labels or weight not in (("",) if known else WEIGHTS):
+        heavier_only = self.sizes[state.level - 1][1]
+        weights = ("",) if heavier_only else WEIGHTS
+        if not name.isdecimal() or int(name[:9]) not in state.labels or weight not in weights:
             raise IllegalMove(self.reminder(state).rstrip("."))
-        gold = named(state.odd, state.heavier, known)
+        gold = named(state.odd, state.heavier, heavier_only)
         if f"odd {rest}" == gold:
             return won(state, gold)
         return lost(state, f"the odd coin was {', '.join(gold.split()[1:])}", f"odd {rest}")
 
     def solve(self, state: Coins) -> str:
         """Weigh so that each of the three results leaves no more than the remaining weighings can tell apart."""
-        _, known, weighings = self.sizes[state.level - 1]
-        high, low, either = suspects(state, known)
+        _, heavier_only, weighings = self.sizes[state.level - 1]
+        high, low, either = suspects(state, heavier_only)
         if len(high) + len(low) == 1 and not either:
-            return boxed(named((high or low)[0], bool(high), known), "Only one coin is left.")
+            return boxed(named((high or low)[0], bool(high), heavier_only), "Only one coin is left.")
         left = weighings - len(state.weighings)
         counted = sum(map(len, (high, low, either)))
         good = [coin for coin in state.labels if coin not in high and coin not in low and coin not in either]
@@ -414,8 +415,8 @@ class OddCoin(Game[Coins]):
 
     def sample_action(self, state: Coins, rng: random.Random) -> str:
         if rng.random() < 0.3:
-            known = self.sizes[state.level - 1][1]
-            return boxed(named(rng.choice(state.labels), known or rng.random() < 0.5, known))
+            heavier_only = self.sizes[state.level - 1][1]
+            return boxed(named(rng.choice(state.labels), heavier_only or rng.random() < 0.5, heavier_only))
         size = rng.randint(1, len(state.labels) // 2)
         coins = list(map(str, rng.sample(state.labels, 2 * size)))
         return boxed(f"weigh {' '.join(coins[:size])} vs {' '.join(coins[size:])}")
@@ -424,13 +425,13 @@ class OddCoin(Game[Coins]):
 WEIGHTS: Final = ("light", "heavy")
 
 
-def named(coin: int, heavier: bool, known: bool) -> str:
-    return f"odd {coin}" if known else f"odd {coin} {WEIGHTS[heavier]}"
+def named(coin: int, heavier: bool, heavier_only: bool) -> str:
+    return f"odd {coin}" if heavier_only else f"odd {coin} {WEIGHTS[heavier]}"
 
 
-def suspects(state: Coins, known: bool) -> tuple[list[int], list[int], list[int]]:
+def suspects(state: Coins, heavier_only: bool) -> tuple[list[int], list[int], list[int]]:
     """The coins that can only be too heavy, those that can only be too light, and those that can be either."""
-    high, low = set(state.labels), set() if known else set(state.labels)
+    high, low = set(state.labels), set() if heavier_only else set(state.labels)
     for left, right, result in state.weighings:
         down, up = (left, right) if result > 0 else (right, left)
         if result:
@@ -449,8 +450,8 @@ def divide_coins(high: int, low: int, either: int, good: int, left: int) -> tupl
     As many as possible of a kind balance one another; one more on the left may be weighed against a good coin.
     Suspects of the third kind come alone: they are all of them until a pan has gone down, and none afterwards.
     """
-    most = 3 ** (left - 1)
-    room = (most - 1) // 2 if either else most  # one that stays may be heavy or light: two stories each
+    stories = 3 ** (left - 1)
+    room = (stories - 1) // 2 if either else stories  # one that stays may be heavy or light: two stories each
     counts = (high, low, either)
     pairs = product(*(range(count // 2, -1, -1) for count in counts))
     extras = ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1))
@@ -463,7 +464,7 @@ def divide_coins(high: int, low: int, either: int, good: int, left: int) -> tupl
         split = ((on_left[0], h), (on_left[1], k), (on_left[2], e))
         # The left pan goes down: heavy ones on it or light ones on the other; and the other way round.
         tipped = h + k + 2 * e + extra[2] + max(extra[0], extra[1])
-        if tipped <= most and sum(stay) <= room:
+        if tipped <= stories and sum(stay) <= room:
             return split
         if fallback == ((0, 0), (0, 0), (0, 0)):
             fallback = split

@@ -163,9 +163,9 @@ def arrival(rows: tuple[str, ...]) -> dict[Place, float]:
 
 
 def slipping(rows: tuple[str, ...], values: dict[Place, float], at: Place, way: str) -> float:
-    one, other = SIDEWAYS[way]
+    left_side, right_side = SIDEWAYS[way]
     ahead = (1 - 2 * SLIP) * values[cell_after(rows, at, way)]
-    return ahead + SLIP * (values[cell_after(rows, at, one)] + values[cell_after(rows, at, other)])
+    return ahead + SLIP * (values[cell_after(rows, at, left_side)] + values[cell_after(rows, at, right_side)])
 
 
 # mazes
@@ -289,7 +289,7 @@ def walked(rows: tuple[str, ...], start: Place, goal: Place, shut: str = "#") ->
 
 def hidden_keys(rng: random.Random, grid: list[list[str]], start: Place, goal: Place, doors: int) -> bool:
     """Lay each door's key where one can be before it is opened; False when there is no room for one."""
-    area, edge, seen = [], [start], {start}
+    area, edge, visited = [], [start], {start}
     for number in range(doors):
         door = "ABCD"[number]
         while edge:
@@ -297,8 +297,8 @@ def hidden_keys(rng: random.Random, grid: list[list[str]], start: Place, goal: P
             area.append((y, x))
             for way in ways_on(grid, (y, x), "#" + "ABCD"[number:]):
                 cell = (y + WAYS[way][0], x + WAYS[way][1])
-                if cell not in seen:
-                    seen.add(cell)
+                if cell not in visited:
+                    visited.add(cell)
                     edge.append(cell)
         free = [(y, x) for y, x in area if grid[y][x] == "." and (y, x) not in (start, goal)]
         if not free:
@@ -306,7 +306,7 @@ def hidden_keys(rng: random.Random, grid: list[list[str]], start: Place, goal: P
         y, x = rng.choice(free)
         grid[y][x] = door.lower()
         gate = next((r, c) for r, row in enumerate(grid) for c, sign in enumerate(row) if sign == door)
-        seen.add(gate)
+        visited.add(gate)
         edge.append(gate)
     return True
 

@@ -344,12 +344,12 @@ def trace(size: int, atoms: int, border: int) -> int:
         if atoms >> r * size + c & 1:
             return HIT
         # The cells to both sides of the one ahead, seen along the ray.
-        one, other = _atom(size, atoms, r - dc, c + dr), _atom(size, atoms, r + dc, c - dr)
-        if not one and not other:
+        left, right = _atom(size, atoms, r - dc, c + dr), _atom(size, atoms, r + dc, c - dr)
+        if not left and not right:
             row, column, outside = r, c, False
-        elif outside or (one and other):
+        elif outside or (left and right):
             return REFLECTED  # at the border, or turned back on its own way
-        elif one:
+        elif left:
             dr, dc = dc, -dr
         else:
             dr, dc = -dc, dr

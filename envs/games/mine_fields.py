@@ -93,16 +93,16 @@ class Grid:
             safe = free | free << across | free >> across
             mined_behind, safe_behind = mined << step, safe << step  # next to a cell, and not to the one a step on
             mined_ahead, safe_ahead = mined >> step, safe >> step
-            if found := (opened & ~(mined_behind | safe_behind)) << step & opened & (mined_ahead ^ safe_ahead):
-                return self._difference(found, found & safe_ahead, -step, hidden, free)
-            if found := (opened & ~(mined_ahead | safe_ahead)) >> step & opened & (mined_behind ^ safe_behind):
-                return self._difference(found, found & safe_behind, step, hidden, free)
+            if cells := (opened & ~(mined_behind | safe_behind)) << step & opened & (mined_ahead ^ safe_ahead):
+                return self._difference(cells, cells & safe_ahead, -step, hidden, free)
+            if cells := (opened & ~(mined_ahead | safe_ahead)) >> step & opened & (mined_behind ^ safe_behind):
+                return self._difference(cells, cells & safe_behind, step, hidden, free)
         return 0, 0
 
-    def _difference(self, found: int, safe: int, beside: int, hidden: int, free: int) -> tuple[int, int]:
+    def _difference(self, cells: int, safe: int, beside: int, hidden: int, free: int) -> tuple[int, int]:
         """The safe cells, or else the mines, next to each of the cells, and not next to the one beside it."""
         others, near = 0, self._near
-        for cell in bits(safe or found):
+        for cell in bits(safe or cells):
             others |= near[cell] & ~near[cell + beside]
         return (others & free, 0) if safe else (0, others & hidden)
 
@@ -134,12 +134,12 @@ def deduce(board: Grid, mines: int, opened: int) -> int:
     makes them mines; two numbers are compared where that leads no further. Of the mines nothing but the open numbers
     and their count is read: whether a number's mines are all known is whether none of the hidden is next to it.
     """
-    spread, safe = board.spread, 0
+    with_neighbours, safe = board.spread, 0
     hidden, free = mines & ~opened, board.all & ~opened & ~mines
     while hidden and free:
-        new = spread(opened & ~spread(hidden)) & free
+        new = with_neighbours(opened & ~with_neighbours(hidden)) & free
         safe, free = safe | new, free ^ new
-        if marks := spread(opened & ~spread(free)) & hidden:
+        if marks := with_neighbours(opened & ~with_neighbours(free)) & hidden:
             hidden ^= marks
         elif safe:
             return safe

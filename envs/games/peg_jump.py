@@ -130,14 +130,14 @@ def holes(shape: str) -> tuple[Cell, ...]:
 def jumps(shape: str) -> tuple[tuple[int, int, int], ...]:
     """Every jump as three one-bit masks: the peg, the one it jumps over, and where it lands."""
     cells = holes(shape)
-    found = []
+    triples = []
     for cell in cells:
         for dy, dx in LINES[shape.split()[0]]:
             line = [Cell(cell.row + k * dy, cell.column + k * dx) for k in range(3)]
             if all(position in cells for position in line):
                 first, middle, last = (1 << cells.index(position) for position in line)
-                found += [(first, middle, last), (last, middle, first)]
-    return tuple(found)
+                triples += [(first, middle, last), (last, middle, first)]
+    return tuple(triples)
 
 
 def open_jumps(board: Pegs) -> dict[str, int]:

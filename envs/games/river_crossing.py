@@ -65,17 +65,17 @@ class RiverCrossing(SearchedGame[River]):
 
     def difficulty(self, state: BoardState) -> float:
         """Arrangements that a search may come to."""
-        seen, left = {state.board}, [state.board]
+        boards, left = {state.board}, [state.board]
         while left:
             board = left.pop()
-            new = {board._replace(here=board.here ^ cargo, near=not board.near) for cargo in cargoes(board)} - seen
-            seen |= new
+            new = {board._replace(here=board.here ^ cargo, near=not board.near) for cargo in cargoes(board)} - boards
+            boards |= new
             left += new
-        return float(len(seen))
+        return float(len(boards))
 
     def guide(self, board: River) -> str:
         room = "one" if board.room == 1 else f"up to {board.room}"
-        pairs = "; ".join(f"{board.names[one]} and {board.names[other]}" for one, other in board.quarrels)
+        pairs = "; ".join(f"{board.names[first]} and {board.names[second]}" for first, second in board.quarrels)
         return (
             f"River crossing. Bring all from the near to the far bank: {', '.join(board.names)}. You row the boat, "
             f"which takes you and {room} of them. These must never be on a bank together without "
@@ -92,7 +92,7 @@ class RiverCrossing(SearchedGame[River]):
         )
 
     def identity(self, board: River) -> str:
-        pairs = "; ".join(f"{board.names[one]} {board.names[other]}" for one, other in board.quarrels)
+        pairs = "; ".join(f"{board.names[first]} {board.names[second]}" for first, second in board.quarrels)
         return f"{', '.join(board.names)}: {pairs}"
 
     def named(self, move: str) -> str:
@@ -121,7 +121,7 @@ def crossing_text(board: River, cargo: int) -> str:
 @lru_cache(maxsize=1_024)
 def quiet(count: int, quarrels: tuple[tuple[int, int], ...]) -> list[bool]:
     """For each set of passengers whether it may be left alone."""
-    pairs = [1 << one | 1 << other for one, other in quarrels]
+    pairs = [1 << first | 1 << second for first, second in quarrels]
     return [all(bank & pair != pair for pair in pairs) for bank in range(1 << count)]
 
 

@@ -51,16 +51,16 @@ class RushHour(SearchedGame[Jam]):
 
     def deal(self, rng: random.Random, level: int) -> Jam:
         """Draws cars until they have an arrangement of as many moves as the level asks for, and draws one of these."""
-        fewest, most, limit, _ = LEVELS[level - 1]
+        fewest, longest, limit, _ = LEVELS[level - 1]
         while not limit:
-            if plan := planned(rng, fewest + rng.getrandbits(1) if most > fewest else fewest):
+            if plan := planned(rng, fewest + rng.getrandbits(1) if longest > fewest else fewest):
                 cars, at = zip(
                     (Car(True, EXIT_ROW, 2), plan[0]), *[every_car()[number] for number in plan[1]], strict=True
                 )
                 return Jam(cars, at)
         while True:
             crowd = draw_crowd(rng, limit)
-            layers = crowd.layers(most)
+            layers = crowd.layers(longest)
             if len(layers) > fewest:
                 return crowd.jam(random_bit(rng, layers[rng.randrange(fewest, len(layers))]))
 
@@ -161,11 +161,11 @@ class CarCrowd(NamedTuple):
             at.append(least + offset)
         return Jam(self.cars, tuple(at))
 
-    def layers(self, most: int) -> list[int]:
+    def layers(self, longest: int) -> list[int]:
         """The sets of arrangements that are 0, 1, 2, ... moves from the exit, up to ``most``."""
         strides, firsts = self.firsts()
         legal = self.legal()
-        found = frontier = legal & firsts[0] << strides[0] * (self.counts[0] - 1)
+        reached = frontier = legal & firsts[0] << strides[0] * (self.counts[0] - 1)
         if not frontier:
             return []
         steps = []
@@ -174,9 +174,9 @@ class CarCrowd(NamedTuple):
             last = first << stride * (count - 1)
             steps.append((stride, legal ^ legal & first, legal ^ legal & last))
         layers = [frontier]
-        while len(layers) <= most:
+        while len(layers) <= longest:
             # What lies behind an arrangement that was met is met as well, or begins there: a drive may end before it.
-            after, unmet = 0, legal ^ found
+            after, unmet = 0, legal ^ reached
             for stride, onwards, back in steps:
                 moved = frontier << stride & onwards & unmet
                 while moved:
@@ -190,7 +190,7 @@ class CarCrowd(NamedTuple):
                 break
             layers.append(after)
             frontier = after
-            found |= after
+            reached |= after
         return layers
 
     def firsts(self) -> tuple[list[int], list[int]]:
@@ -207,13 +207,13 @@ class CarCrowd(NamedTuple):
         return strides, firsts
 
     def legal(self) -> int:
-        found, size = 1, 1
+        arrangements, size = 1, 1
         covered: dict[int, int] = {}  # for each cell that a later car may cover, where the cars before cover it
         needed = later_cells(tuple([(across, lane) for across, lane, _ in self.cars]))
         for car, least, count, later in zip(self.cars, self.least, self.counts, needed, strict=True):
-            every, shifts, before = (1 << size) - 1, range(0, size * count, size), found
+            every, shifts, before = (1 << size) - 1, range(0, size * count, size), arrangements
             new: dict[int, int] = {}
-            found = 0
+            arrangements = 0
             for at, shift in enumerate(shifts, least):
                 taken = 0
                 for cell in cells_of(car, at):
@@ -221,21 +221,21 @@ class CarCrowd(NamedTuple):
                         taken |= covered[cell]
                     if cell in later:
                         new[cell] = new.get(cell, 0) | every << shift
-                found |= (before ^ before & taken) << shift
+                arrangements |= (before ^ before & taken) << shift
             for cell, here in covered.items():
                 if cell in later:
                     new[cell] = new.get(cell, 0) | copied(here, shifts)
             covered = new
             size *= count
-        return found
+        return arrangements
 
 
 def copied(members: int, shifts: range) -> int:
     """A set, moved by each of the shifts; the first is 0."""
-    found = members
+    union = members
     for shift in shifts[1:]:
-        found |= members << shift
-    return found
+        union |= members << shift
+    return union
 
 
 @lru_cache(maxsize=4096)
@@ -259,8 +259,8 @@ def lane_sizes() -> list[int]:
 
 def draw_crowd(rng: random.Random, limit: int) -> CarCrowd:
     """Your car, and others in the rows and columns but for yours, with at most ``limit`` arrangements."""
-    patterns, ways, most = lane_patterns(), lane_sizes(), limit // (SIZE - 1)
-    while prod(map(ways.__getitem__, chosen := rng.randbytes(len(LANES)))) > most:
+    patterns, ways, largest = lane_patterns(), lane_sizes(), limit // (SIZE - 1)
+    while prod(map(ways.__getitem__, chosen := rng.randbytes(len(LANES)))) > largest:
         pass
     drawn = [patterns[byte] for byte in chosen]
     cars, least, counts = [Car(True, EXIT_ROW, 2)], [0], [SIZE - 1]

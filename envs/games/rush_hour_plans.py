@@ -68,8 +68,8 @@ def planned(rng: random.Random, moves: int) -> tuple[int, list[int]] | None:
     drawn = rng.randbytes(8 + _SPARE + 2 * moves)
     begin = drawn[0] & 3
     between = SIZE - 2 - begin
-    most = min(between, moves - 1)
-    count = 1 + (drawn[1] * most >> 8)
+    largest = min(between, moves - 1)
+    count = 1 + (drawn[1] * largest >> 8)
     across = moves - 1 - count
     columns = [*range(begin + 2, SIZE)]
     cars: list[int] = []

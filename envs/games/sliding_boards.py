@@ -137,21 +137,21 @@ def beside(height: int, width: int) -> tuple[tuple[int, ...], ...]:
 
 def groups(height: int, width: int) -> list[list[int]]:
     """Tiles that go home together: rows from the top in twos and threes until two rows are left, then columns."""
-    found: list[list[int]] = []
+    tile_groups: list[list[int]] = []
     for row in range(height - 2):
         tiles = [row * width + column + 1 for column in range(width)]
-        found += [tiles] if width == 3 else [tiles[at : at + 2] for at in range(0, width, 2)]
+        tile_groups += [tiles] if width == 3 else [tiles[at : at + 2] for at in range(0, width, 2)]
     top = (height - 2) * width
-    found += [[top + column + 1, top + width + column + 1] for column in range(width - 2)]
-    found.append([top + width - 1, top + width, top + 2 * width - 1])
-    return found
+    tile_groups += [[top + column + 1, top + width + column + 1] for column in range(width - 2)]
+    tile_groups.append([top + width - 1, top + width, top + 2 * width - 1])
+    return tile_groups
 
 
 @lru_cache(maxsize=16)
 def stages(height: int, width: int) -> list[tuple[list[int], dict[tuple[int, ...], int]]]:
     """For each group, the slides that bring it home from wherever the gap and its tiles are, in free cells."""
     near = beside(height, width)
-    found = []
+    tables = []
     locked: set[int] = set()
     cells = set(range(height * width))
     for tiles in groups(height, width):
@@ -165,9 +165,9 @@ def stages(height: int, width: int) -> list[tuple[list[int], dict[tuple[int, ...
                 if cell in free:
                     yield (cell, *[gap if index == cell else index for index in indices[1:]])
 
-        found.append((tiles, distances(goals, slid)))
+        tables.append((tiles, distances(goals, slid)))
         locked |= set(homes)
-    return found
+    return tables
 
 
 class Merging(NamedTuple):
@@ -275,14 +275,14 @@ def slide(rows: tuple[tuple[int, ...], ...], way: str) -> tuple[tuple[int, ...],
 def merged(row: tuple[int, ...]) -> tuple[int, ...]:
     """A row slid to the left."""
     tiles = [tile for tile in row if tile]
-    made = []
+    slid = []
     while tiles:
         tile = tiles.pop(0)
         if tiles and tiles[0] == tile:
             tiles.pop(0)
             tile += 1
-        made.append(tile)
-    return (*made, *[0] * (len(row) - len(made)))
+        slid.append(tile)
+    return (*slid, *[0] * (len(row) - len(slid)))
 
 
 @lru_cache(maxsize=65_536)
@@ -291,13 +291,13 @@ def row_looks(row: tuple[int, ...]) -> float:
     score = 3.0 * row.count(0)
     tiles = [tile for tile in row if tile]
     rising = falling = 0.0
-    for one, other in pairwise(tiles):
-        if one == other:
+    for first, second in pairwise(tiles):
+        if first == second:
             score += 3.0
-        elif one < other:
-            rising += other**3 - one**3
+        elif first < second:
+            rising += second**3 - first**3
         else:
-            falling += one**3 - other**3
+            falling += first**3 - second**3
     return score - 0.05 * min(rising, falling) - 0.04 * sum(tile**3 for tile in row[1:-1])
 
 

@@ -87,12 +87,12 @@ class Sokoban(SearchedGame[Store]):
 
     def legal(self, board: Store) -> list[str]:
         taken = board.walls | board.boxes
-        found = []
+        moves = []
         for move, step in steps(board.width).items():
             then = board.player + step
             if not board.walls >> then & 1 and not (board.boxes >> then & 1 and taken >> then + step & 1):
-                found.append(move)
-        return found or ["up"]  # shut in on all sides: a move that changes nothing
+                moves.append(move)
+        return moves or ["up"]  # shut in on all sides: a move that changes nothing
 
     def after(self, board: Store, move: str) -> Store:
         step = steps(board.width)[move]
@@ -277,7 +277,7 @@ def pushes(width: int, walls: int, goals: int, boxes: int, region: int) -> Seque
 
     if bound((boxes, 0)) >= never:
         return None
-    found = cheapest((boxes, region), neighbours, bound)
-    if found is None:
+    moves = cheapest((boxes, region), neighbours, bound)
+    if moves is None:
         return None
-    return [(int(cell), int(by)) for cell, by in map(str.split, found)]
+    return [(int(cell), int(by)) for cell, by in map(str.split, moves)]

@@ -58,7 +58,7 @@ class Taxi(SearchedGame[TaxiTown]):
             far = {cell: ways_from(size, mask, cell) for cell in (station, *stops)}
             if not all(cell in far[station] for cell in (at, *stops)):
                 continue
-            legs = [far[one][other] for one, other in zip(stops, (at, *stops), strict=False)]
+            legs = [far[start][end] for start, end in zip(stops, (at, *stops), strict=False)]
             # The last leg is driven on a tank filled after the leg before it, where filling is called for.
             before, last = sum(legs[:-1]), legs[-1]
             fuel = before + (far[station][stops[-2]] if thirsty else last) + SLACK
@@ -125,18 +125,18 @@ def named_cell(board: TaxiTown, cell: int) -> Cell:
 @lru_cache(maxsize=64)
 def streets(size: int, walls: int) -> tuple[tuple[tuple[str, int], ...], ...]:
     """The ways on from each cell, and where they lead."""
-    found = []
+    ways_by_cell = []
     for cell in range(size * size):
         row, column = divmod(cell, size)
         ways = [(way, row + dy, column + dx) for way, (dy, dx) in WAYS.items()]
-        found.append(
+        ways_by_cell.append(
             tuple(
                 (way, y * size + x)
                 for way, y, x in ways
                 if 0 <= y < size and 0 <= x < size and not walls >> y * size + x & 1
             )
         )
-    return tuple(found)
+    return tuple(ways_by_cell)
 
 
 def ways_from(size: int, walls: int, cell: int) -> dict[int, int]:

@@ -145,12 +145,12 @@ class TwentyQuestions(Game[Riddle]):
 
 def _distinguished(rng: random.Random, asked: tuple[str, ...], count: int) -> tuple[str, ...]:
     """At most ``count`` things in any order, no two of which have the same of these attributes."""
-    seen, things = set(), []
+    facts_so_far, things = set(), []
     asked_facts = frozenset(asked)
     for thing in rng.sample(tuple(world()), len(world())):
         facts = world()[thing] & asked_facts
-        if facts not in seen:
-            seen.add(facts)
+        if facts not in facts_so_far:
+            facts_so_far.add(facts)
             things.append(thing)
             if len(things) == count:
                 break
@@ -165,9 +165,9 @@ def possible(state: Riddle, thing: str) -> bool:
 def _masks(things: tuple[str, ...], asked: tuple[str, ...]) -> list[int]:
     """For each attribute the things that have it, as bits."""
     masks = dict.fromkeys(asked, 0)
-    known = world()
+    facts_of = world()
     for index, thing in enumerate(things):
-        for attribute in known[thing]:
+        for attribute in facts_of[thing]:
             if attribute in masks:
                 masks[attribute] |= 1 << index
     return list(masks.values())
@@ -186,13 +186,13 @@ def best_question(masks: list[int], left: int) -> int:
     return best
 
 
-def worst_turns(masks: list[int], left: int, most: int) -> int:
+def worst_turns(masks: list[int], left: int, limit: int) -> int:
     """The turns that the expert needs at worst; over ``most`` as soon as that is sure."""
     if left & (left - 1) == 0:
         return 1
     best = masks[best_question(masks, left)]
     yes, no = left & best, left & ~best
-    if not yes or not no or left.bit_count() > 1 << (most - 1):
-        return most + 1  # nothing tells these apart, or they are too many
-    first = worst_turns(masks, yes, most - 1)
-    return 1 + (first if first >= most else max(first, worst_turns(masks, no, most - 1)))
+    if not yes or not no or left.bit_count() > 1 << (limit - 1):
+        return limit + 1  # nothing tells these apart, or they are too many
+    first = worst_turns(masks, yes, limit - 1)
+    return 1 + (first if first >= limit else max(first, worst_turns(masks, no, limit - 1)))

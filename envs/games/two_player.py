@@ -22,7 +22,7 @@ NIM_LEVELS = ((3, 6, 0, False), (3, 9, 0, False), (4, 12, 3, False), (4, 15, 0, 
 
 class Heaps(NamedTuple):
     sizes: tuple[int, ...]
-    most: int
+    limit: int
     misere: bool
     mine: bool = False  # whether the player took the last object
 
@@ -46,11 +46,11 @@ class Nim(BoardGame[Heaps]):
 
     def deal(self, rng: random.Random, level: int) -> Heaps:
         """Draws heaps from which the first player wins, with two or more that hold more than one object."""
-        heaps, largest, most, misere = NIM_LEVELS[level - 1]
+        heaps, largest, limit, misere = NIM_LEVELS[level - 1]
         while True:
             sizes = tuple(sorted(rng.choices(range(1, largest + 1), k=heaps)))
-            if fair(sizes, most, misere):
-                return Heaps(sizes, most, misere)
+            if fair(sizes, limit, misere):
+                return Heaps(sizes, limit, misere)
 
     def difficulty(self, state: BoardState) -> float:
         """Positions that play may reach."""
@@ -58,25 +58,25 @@ class Nim(BoardGame[Heaps]):
 
     def enumerate_contents(self, level: int) -> list[str] | None:
         """All such heaps up to level 4; level 5 has too many."""
-        heaps, largest, most, misere = NIM_LEVELS[level - 1]
+        heaps, largest, limit, misere = NIM_LEVELS[level - 1]
         if level == len(NIM_LEVELS):
             return None
         starts = combinations_with_replacement(range(1, largest + 1), heaps)
-        return [self.identity(Heaps(sizes, most, misere)) for sizes in starts if fair(sizes, most, misere)]
+        return [self.identity(Heaps(sizes, limit, misere)) for sizes in starts if fair(sizes, limit, misere)]
 
     def guide(self, board: Heaps) -> str:
-        most = f"from 1 to {board.most} objects" if board.most else "one or more objects"
+        amount = f"from 1 to {board.limit} objects" if board.limit else "one or more objects"
         end = "loses" if board.misere else "wins"
         return (
-            f"Nim. You and an opponent take turns; a move takes {most} from one heap. Whoever takes the last object of "
-            f"all {end}. You move first, and the opponent makes no mistakes."
+            f"Nim. You and an opponent take turns; a move takes {amount} from one heap. Whoever takes the last object "
+            f"of all {end}. You move first, and the opponent makes no mistakes."
         )
 
     def show(self, board: Heaps) -> str:
         return "Heaps: " + ", ".join(f"{COLUMNS[heap]} {size}" for heap, size in enumerate(board.sizes))
 
     def identity(self, board: Heaps) -> str:
-        return f"{board.sizes} {board.most} {board.misere}"
+        return f"{board.sizes} {board.limit} {board.misere}"
 
     def named(self, move: str) -> str:
         parts = super().named(move).replace(":", " ").split()
@@ -113,24 +113,24 @@ class Nim(BoardGame[Heaps]):
         return f"{COLUMNS[heap]} {count}"
 
 
-def fair(sizes: tuple[int, ...], most: int, misere: bool) -> bool:
+def fair(sizes: tuple[int, ...], limit: int, misere: bool) -> bool:
     """Whether the player can win, and has to think: not with the first move, and with more than one heap."""
-    return sum(size > 1 for size in sizes) > 1 and not losing(sizes, most, misere)
+    return sum(size > 1 for size in sizes) > 1 and not losing(sizes, limit, misere)
 
 
-def losing(sizes: tuple[int, ...], most: int, misere: bool) -> bool:
+def losing(sizes: tuple[int, ...], limit: int, misere: bool) -> bool:
     """Whether who has to move loses against perfect play (Bouton 1901; the rest of a division for bounded moves)."""
     if misere and max(sizes, default=0) <= 1:
         return sum(sizes) % 2 == 1
     total = 0
     for size in sizes:
-        total ^= size % (most + 1) if most else size
+        total ^= size % (limit + 1) if limit else size
     return total == 0
 
 
 def takes(board: Heaps) -> Iterator[tuple[int, int]]:
     for heap, size in enumerate(board.sizes):
-        for count in range(1, min(size, board.most or size) + 1):
+        for count in range(1, min(size, board.limit or size) + 1):
             yield heap, count
 
 
@@ -142,7 +142,7 @@ def taken(board: Heaps, heap: int, count: int) -> Heaps:
 def reply(board: Heaps) -> tuple[int, int]:
     """A perfect move; one object from the largest heap where every move loses."""
     for heap, count in takes(board):
-        if losing(taken(board, heap, count).sizes, board.most, board.misere):
+        if losing(taken(board, heap, count).sizes, board.limit, board.misere):
             return heap, count
     return board.sizes.index(max(board.sizes)), 1
 
@@ -411,7 +411,7 @@ class ConnectFour(SearchedGame[Drops]):
             return "the opponent has four in a line"
         return "" if self.legal(board) else "a draw is not enough"
 
-    def search(self, board: Drops, most: int = 20 * MOST_LOOKED_AT) -> list[str] | None:
+    def search(self, board: Drops, limit: int = 20 * MOST_LOOKED_AT) -> list[str] | None:
         """Breadth first against the script, over at most so many positions: a win in the fewest moves."""
 
         def neighbours(here: Drops) -> Iterator[tuple[str, Drops]]:
@@ -420,7 +420,7 @@ class ConnectFour(SearchedGame[Drops]):
                 if not four(after.theirs, after.height):
                     yield move, after
 
-        return shortest(board, neighbours, self.reached, most)
+        return shortest(board, neighbours, self.reached, limit)
 
 
 def dropped(height: int, full: int, column: int) -> int:
@@ -463,11 +463,11 @@ def scripted(width: int, height: int, mine: int, theirs: int) -> int:
 
 def fourths(stones: int, height: int) -> int:
     """The bits where one more stone makes four in a line, those that are taken or beside the board among them."""
-    found = 0
+    completing = 0
     for step in (1, height, height + 1, height + 2):
         up, down = stones << step, stones >> step
         if two := up & stones << 2 * step:
-            found |= two & (stones << 3 * step | down)
+            completing |= two & (stones << 3 * step | down)
         if two := down & stones >> 2 * step:
-            found |= two & (stones >> 3 * step | up)
-    return found
+            completing |= two & (stones >> 3 * step | up)
+    return completing

@@ -45,27 +45,27 @@ class WaterJugs(SearchedGame[Jugs]):
     move_form = "A move is fill a, empty a or pour a b (from a into b)."
     verbs = ("fill", "empty", "pour")
     nouns = ("jug", "jar")
-    turn_limits = tuple(3 * most for *_, most in JUG_LEVELS)
+    turn_limits = tuple(3 * longest for *_, longest in JUG_LEVELS)
 
     def deal(self, rng: random.Random, level: int) -> Jugs:
         """Draws jugs until some amount takes as many moves as the level asks for."""
-        count, largest, tap, fewest, most = JUG_LEVELS[level - 1]
+        count, largest, tap, fewest, longest = JUG_LEVELS[level - 1]
         while True:
             sizes = tuple(sorted(rng.sample(range(2, largest + 1), count), reverse=True))
-            targets = [target for target, moves in measures(sizes, tap).items() if fewest <= moves <= most]
+            targets = [target for target, moves in measures(sizes, tap).items() if fewest <= moves <= longest]
             if targets:
                 return Jugs(sizes, first_amounts(sizes, tap), rng.choice(targets), tap)
 
     def enumerate_contents(self, level: int) -> list[str] | None:
         """All tasks of the levels with two jugs."""
-        count, largest, tap, fewest, most = JUG_LEVELS[level - 1]
+        count, largest, tap, fewest, longest = JUG_LEVELS[level - 1]
         if count > 2:
             return None
         return [
             self.identity(Jugs(sizes, first_amounts(sizes, tap), target, tap))
             for sizes in combinations(range(largest, 1, -1), count)
             for target, moves in measures(sizes, tap).items()
-            if fewest <= moves <= most
+            if fewest <= moves <= longest
         ]
 
     def guide(self, board: Jugs) -> str:
@@ -134,13 +134,13 @@ def measures(sizes: tuple[int, ...], tap: bool) -> dict[int, int]:
     """The fewest moves to each amount that can be measured."""
     start = first_amounts(sizes, tap)
     far = {start: 0}
-    found: dict[int, int] = {}
+    fewest_moves: dict[int, int] = {}
     queue = [start]
     for amounts in queue:
         for amount in amounts:
-            found.setdefault(amount, far[amounts])
+            fewest_moves.setdefault(amount, far[amounts])
         for _, after in pourings(sizes, tap, amounts):
             if after not in far:
                 far[after] = far[amounts] + 1
                 queue.append(after)
-    return found
+    return fewest_moves

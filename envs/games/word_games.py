@@ -220,8 +220,8 @@ class Hangman(Game[HangmanState]):
         return f"{self.pattern(state)}\nTried: {tried}. {misses}. You have {left} left."
 
     def play(self, state: HangmanState, move: str) -> Step[HangmanState]:
-        known = move in state.letters or move in state.wrong_words
-        if known or not move.isalpha() or len(move) not in (1, len(state.word)):
+        was_tried = move in state.letters or move in state.wrong_words
+        if was_tried or not move.isalpha() or len(move) not in (1, len(state.word)):
             raise IllegalMove(self.reminder(state).rstrip("."))
         if move == state.word:
             return won(state, move)
@@ -333,10 +333,10 @@ class WordHunt(Game[WordHuntState]):
             return go_on(state, f"That is not in my list of common words ({left}).")
         if not on_board(state.rows, move):
             return go_on(state, f"That is in my list, but not on the board ({left}).")
-        found = (*state.found, move)
-        if len(found) == state.goal:
-            return won(state, " ".join(found), found=found)
-        return go_on(state, f"Found: {', '.join(found)} ({len(found)} of {state.goal})", found=found)
+        words_found = (*state.found, move)
+        if len(words_found) == state.goal:
+            return won(state, " ".join(words_found), found=words_found)
+        return go_on(state, f"Found: {', '.join(words_found)} ({len(words_found)} of {state.goal})", found=words_found)
 
     def solve(self, state: WordHuntState) -> str:
         """The next word of the list that stands on the board, the shortest first."""

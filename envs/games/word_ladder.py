@@ -37,14 +37,14 @@ class WordLadder(SearchedGame[Ladder]):
 
     move_form = "A move is a common English word of four letters that differs from the last one in exactly one letter."
     nouns = ("word",)
-    turn_limits = tuple(3 * most + 2 for _, most in LEVELS)
+    turn_limits = tuple(3 * longest + 2 for _, longest in LEVELS)
 
     def deal(self, rng: random.Random, level: int) -> Ladder:
         """Draws words until one has others at the level's distance."""
-        fewest, most = LEVELS[level - 1]
+        fewest, longest = LEVELS[level - 1]
         while True:
             word = rng.choice(vocabulary())
-            goals = apart(word, fewest, most)
+            goals = apart(word, fewest, longest)
             if goals:
                 return Ladder(word, rng.choice(goals))
 
@@ -104,7 +104,7 @@ def vocabulary() -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=8192)
-def apart(word: str, fewest: int, most: int) -> tuple[str, ...]:
+def apart(word: str, fewest: int, longest: int) -> tuple[str, ...]:
     """The words that many steps away."""
     far = distances([word], lambda here: steps()[here])
-    return tuple(sorted(other for other, count in far.items() if fewest <= count <= most))
+    return tuple(sorted(other for other, count in far.items() if fewest <= count <= longest))

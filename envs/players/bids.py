@@ -64,7 +64,7 @@ class Goofspiel(SeatGame[GoofspielState]):
         return state._replace(prizes=(*state.prizes, int(move)))
 
     def apply_all(self, state: GoofspielState, moves: Mapping[int, str]) -> GoofspielState:
-        return state._replace(bids=tuple((*own, int(moves[seat])) for seat, own in enumerate(state.bids)))
+        return state._replace(bids=tuple((*bids, int(moves[seat])) for seat, bids in enumerate(state.bids)))
 
     @staticmethod
     def points(state: GoofspielState) -> list[int]:
@@ -83,8 +83,8 @@ class Goofspiel(SeatGame[GoofspielState]):
     def show(self, view: GoofspielState, seat: int) -> str:
         points = self.points(view)
         bids = ", ".join(
-            f"prize {prize} (you {own}, other {other})"
-            for prize, own, other in zip(view.prizes, view.bids[seat], view.bids[1 - seat], strict=False)
+            f"prize {prize} (you {mine}, other {other})"
+            for prize, mine, other in zip(view.prizes, view.bids[seat], view.bids[1 - seat], strict=False)
         )
         now = f" Prize now: {view.prizes[-1]}." if len(view.prizes) > len(view.bids[0]) else ""
         hand = " ".join(self.legal(view, seat)) or "nothing"
@@ -155,8 +155,8 @@ class Blotto(SeatGame[BlottoState]):
     def show(self, view: BlottoState, seat: int) -> str:
         if not view.plans:
             return f"Divide your {self.soldiers} soldiers over the {self.fields} fields."
-        own, other = (" ".join(map(str, view.plans[who])) for who in (seat, 1 - seat))
-        return f"Your division: {own}. The other seat's: {other}."
+        mine, other = (" ".join(map(str, view.plans[who])) for who in (seat, 1 - seat))
+        return f"Your division: {mine}. The other seat's: {other}."
 
     def expert(self, view: BlottoState, seat: int, rng: random.Random) -> str:
         """A division of the mixture that no division beats on average, the fields shuffled; of large games one of
@@ -188,17 +188,17 @@ class Blotto(SeatGame[BlottoState]):
     ) -> str:
         """The best reply to what the habits that fit all rounds so far make now; the mixture while many do."""
         other = 1 - seat
-        seen = [each.plans[other] for each in past]
+        played = [each.plans[other] for each in past]
         expected: set[tuple[int, ...]] = set()
         for level in (1, 2, 3):
             for habit in self.habits(level):
                 moves = [self.habitual(habit, view, other, past[:number]) for number in range(len(past) + 1)]
-                if [tuple(map(int, move.split())) for move in moves[:-1]] == seen:
+                if [tuple(map(int, move.split())) for move in moves[:-1]] == played:
                     expected.add(tuple(map(int, moves[-1].split())))
         if not past or not expected:
             return self.expert(view, seat, rng)
         plans = [tuple(map(int, plan.split())) for plan in divisions(self.soldiers, self.fields)]
-        best = max(plans, key=lambda own: sum(won(own, each) for each in expected))
+        best = max(plans, key=lambda candidate: sum(won(candidate, each) for each in expected))
         return " ".join(map(str, best))
 
 

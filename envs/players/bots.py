@@ -275,14 +275,14 @@ def bot_for(game: SeatGame[Any], name: str) -> Bot:
     Raises:
         ValueError: there is none of that name, its number is not allowed, or it cannot play the game.
     """
-    bot, known = make_bot(name), known_bots(game)
+    bot, playable = make_bot(name), known_bots(game)
     if isinstance(bot, HabitBot):
         names = sorted({habit for level in (1, 2, 3) for habit in game.habits(level)})
         if bot.habit in names:
             return bot
         raise ValueError(f"{game.name} has no habit {bot.habit!r}; it has {', '.join(names) or 'none'}")
-    if name.partition(":")[0] not in known:
-        raise ValueError(f"the bot {name} cannot play {game.name}, but {', '.join(known)} can")
+    if name.partition(":")[0] not in playable:
+        raise ValueError(f"the bot {name} cannot play {game.name}, but {', '.join(playable)} can")
     return bot
 
 

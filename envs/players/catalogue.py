@@ -92,8 +92,8 @@ def class_of(name: str) -> type[SeatGame[Any]]:
     """
     module, _, kind = _entry(name)[0].partition(":")
     module = module if "." in module else f"{_AT}.{module}"
-    found: type[SeatGame[Any]] = getattr(importlib.import_module(module), kind)
-    return found
+    game_class: type[SeatGame[Any]] = getattr(importlib.import_module(module), kind)
+    return game_class
 
 
 def sentence_of(name: str) -> str:
@@ -110,10 +110,10 @@ def make_game(name: str, **settings: Any) -> SeatGame[Any]:
         ValueError: there is no such game, or a setting is not allowed.
         TypeError: the game has no such setting.
     """
-    found = class_of(name)
-    require_known(f"the game {name}", settings, inspect.signature(found).parameters)
+    game_class = class_of(name)
+    require_known(f"the game {name}", settings, inspect.signature(game_class).parameters)
     plain = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
-    return found(**{**_entry(name)[1], **plain})
+    return game_class(**{**_entry(name)[1], **plain})
 
 
 def game_from_spec(spec: Mapping[str, Any]) -> SeatGame[Any]:

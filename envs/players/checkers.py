@@ -75,11 +75,11 @@ class Checkers(SeatGame[CheckersState]):
         return (-1.0, 1.0) if state.turn == 0 else (1.0, -1.0)
 
     def show(self, view: CheckersState, seat: int) -> str:
-        own, other = "xo"[seat], "xo"[1 - seat]
-        counts = [sum(cell.lower() == sign for cell in view.cells) for sign in (own, other)]
+        mine, theirs = "xo"[seat], "xo"[1 - seat]
+        counts = [sum(cell.lower() == sign for cell in view.cells) for sign in (mine, theirs)]
         board = drawn([view.cells[at : at + 8] for at in range(0, 64, 8)])
         quiet = f" Moves without a capture: {view.quiet}." if view.quiet >= QUIET // 2 else ""
-        return f"{board}\nPieces: you ({own}) {counts[0]}, the other seat ({other}) {counts[1]}.{quiet}"
+        return f"{board}\nPieces: you ({mine}) {counts[0]}, the other seat ({theirs}) {counts[1]}.{quiet}"
 
     def expert(self, view: CheckersState, seat: int, rng: random.Random) -> str:
         """The move after which it has the most, once both have made all captures that follow and one move more."""
@@ -135,9 +135,9 @@ def standing(cells: str, seat: int) -> float:
     return total
 
 
-def distance(one: int, other: int) -> int:
+def distance(first: int, second: int) -> int:
     """Steps of a king between two cells of an empty board."""
-    return max(abs(one // 8 - other // 8), abs(one % 8 - other % 8))
+    return max(abs(first // 8 - second // 8), abs(first % 8 - second % 8))
 
 
 def directions(piece: str) -> tuple[int, ...]:
@@ -161,10 +161,10 @@ def jumps_from(cells: str, start: int) -> Iterator[int]:
 @lru_cache(maxsize=4096)
 def moves_of(cells: str, seat: int, jumper: int) -> tuple[str, ...]:
     """The legal moves of a seat; those of ``jumper`` alone where a jump must be followed by another."""
-    own = [at for at, piece in enumerate(cells) if piece in "xX" * (seat == 0) + "oO" * (seat == 1)]
-    jumps = [(at, end) for at in ([jumper] if jumper >= 0 else own) for end in jumps_from(cells, at)]
+    pieces = [at for at, piece in enumerate(cells) if piece in "xX" * (seat == 0) + "oO" * (seat == 1)]
+    jumps = [(at, end) for at in ([jumper] if jumper >= 0 else pieces) for end in jumps_from(cells, at)]
     if not jumps:
-        for at in own:
+        for at in pieces:
             row, column = divmod(at, 8)
             for down in directions(cells[at]):
                 for across in (-1, 1):

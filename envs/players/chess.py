@@ -102,12 +102,12 @@ class Chess(SeatGame[ChessState]):
 
     def drawn_by(self, state: ChessState) -> str:
         """The rule by which a position is drawn; empty where it is not."""
-        found = _facts(state.fen)
-        if not found.moves:
-            return "" if found.check else "stalemate"
-        if found.insufficient:
+        facts = _facts(state.fen)
+        if not facts.moves:
+            return "" if facts.check else "stalemate"
+        if facts.insufficient:
             return "too few pieces to checkmate"
-        if found.quiet >= FIFTY:
+        if facts.quiet >= FIFTY:
             return "fifty moves without capture or pawn move"
         if state.seen.count(state.seen[-1]) >= 3:
             return "a position that occurred three times"
@@ -128,19 +128,19 @@ class Chess(SeatGame[ChessState]):
         words = _NUMBER.sub("", words.strip()).rstrip("+#!?. ")
         if words in _facts(view.fen).moves:
             return words
-        found = _spellings(view.fen)
+        spellings = _spellings(view.fen)
         if _LONG.fullmatch(words) or _SHORT.fullmatch(words):
-            return found.get("0-0-0" if _LONG.fullmatch(words) else "0-0", words)
+            return spellings.get("0-0-0" if _LONG.fullmatch(words) else "0-0", words)
         for name, letter in PIECES.items():
             words = words.replace(name, letter)
         short = _JOINTS.sub("", words)
-        return found.get(short) or found.get(f"B{short[1:]}" if short.startswith("b") else short, "") or words
+        return spellings.get(short) or spellings.get(f"B{short[1:]}" if short.startswith("b") else short, "") or words
 
     def apply(self, state: ChessState, seat: int, move: str) -> ChessState:
         fen, irreversible = _after(state.fen, move)
         position = _position(fen)
-        seen = (position,) if irreversible else (*state.seen, position)
-        return ChessState(fen, seen, state.plies + 1, move)
+        positions = (position,) if irreversible else (*state.seen, position)
+        return ChessState(fen, positions, state.plies + 1, move)
 
     def can_end(self, state: ChessState, seat: int) -> bool:
         """Whether a move ends the game, without a new position for each move."""
@@ -157,8 +157,8 @@ class Chess(SeatGame[ChessState]):
         return False
 
     def returns(self, state: ChessState) -> tuple[float, ...]:
-        found = _facts(state.fen)
-        if found.moves or not found.check:
+        facts = _facts(state.fen)
+        if facts.moves or not facts.check:
             return (0.0, 0.0)
         return (-1.0, 1.0) if _mover(state.fen) == 0 else (1.0, -1.0)
 
@@ -168,13 +168,13 @@ class Chess(SeatGame[ChessState]):
         lines = [f"{8 - at} {' '.join(row)}" for at, row in enumerate(cells)]
         board = "\n".join([*lines, "  a b c d e f g h"])
         side = f"You have the {('white', 'black')[seat]} pieces."
-        found = _facts(view.fen)
+        facts = _facts(view.fen)
         end = self.drawn_by(view)
         if end:
             side += f" The game is a draw by {end}."
-        elif not found.moves:
+        elif not facts.moves:
             side += f" Seat {_mover(view.fen)} is checkmated."
-        elif found.check:
+        elif facts.check:
             side += f" Seat {_mover(view.fen)} is in check."
         return f"{board}\nFEN: {view.fen}\n{side}"
 
@@ -224,7 +224,7 @@ def _spellings(fen: str) -> dict[str, str]:
     """The move of each way to write one, as far as it is one alone: ``nf3``, ``nbd2``, ``ed5``, ``e8q``, ``0-0``."""
     chess = require_chess()
     board = chess.Board(fen)
-    found: dict[str, set[str]] = {}
+    moves_by_text: dict[str, set[str]] = {}
     for move in board.legal_moves:
         piece = board.piece_type_at(move.from_square)
         start, end = chess.square_name(move.from_square), chess.square_name(move.to_square)
@@ -242,15 +242,15 @@ def _spellings(fen: str) -> dict[str, str]:
         if board.is_castling(move):
             ways.add("0-0" if board.is_kingside_castling(move) else "0-0-0")
         for way in ways:
-            found.setdefault(way, set()).add(move.uci())
-    return {way: next(iter(moves)) for way, moves in found.items() if len(moves) == 1}
+            moves_by_text.setdefault(way, set()).add(move.uci())
+    return {way: next(iter(moves)) for way, moves in moves_by_text.items() if len(moves) == 1}
 
 
 def _best(game: Chess, view: ChessState, seat: int, rng: random.Random) -> str:
     """The move of the highest worth; ties are broken at random."""
     chess = require_chess()
     board = chess.Board(view.fen)
-    seen = set(view.seen)
+    earlier = set(view.seen)
     ranked = []
     for text in game.legal(view, seat):
         move = chess.Move.from_uci(text)
@@ -258,7 +258,7 @@ def _best(game: Chess, view: ChessState, seat: int, rng: random.Random) -> str:
         if board.is_checkmate():
             return text
         worth = _worth(chess, board) + rng.random()
-        if board.epd(en_passant="legal") in seen or board.is_stalemate() or board.is_insufficient_material():
+        if board.epd(en_passant="legal") in earlier or board.is_stalemate() or board.is_insufficient_material():
             worth = min(worth, 0.0) if _material(board, not board.turn) > 0 else max(worth, 0.0)
         board.pop()
         ranked.append((worth, text))
@@ -276,22 +276,22 @@ def _material(board: Any, side: bool) -> int:
 
 def _worth(chess: Any, board: Any) -> float:
     """What a position is worth to who has just moved, once the other has taken the most that it can."""
-    other, own = board.turn, not board.turn
-    lead = _material(board, own)
+    other, mover = board.turn, not board.turn
+    lead = _material(board, mover)
     loss = 0
     for move in board.generate_legal_captures():
         gain = WORTHS[board.piece_type_at(move.to_square) or chess.PAWN]
-        if board.is_attacked_by(own, move.to_square):
+        if board.is_attacked_by(mover, move.to_square):
             gain -= WORTHS[board.piece_type_at(move.from_square) or 0] or gain
         loss = max(loss, gain)
     worth = float(lead - loss)
-    for square in chess.scan_forward(board.pawns & board.occupied_co[own]):
-        row = chess.square_rank(square) if own else 7 - chess.square_rank(square)
+    for square in chess.scan_forward(board.pawns & board.occupied_co[mover]):
+        row = chess.square_rank(square) if mover else 7 - chess.square_rank(square)
         worth += 2 * row * row
     middle = (chess.BB_CENTER, 12), (chess.BB_BACKRANKS & (board.knights | board.bishops), -12)
-    worth += sum(value * (mask & board.occupied_co[own]).bit_count() for mask, value in middle)
+    worth += sum(value * (mask & board.occupied_co[mover]).bit_count() for mask, value in middle)
     if lead > 300 and (board.occupied_co[other] & ~board.pawns).bit_count() <= 3:  # an endgame: the king is driven
-        king, weak = board.king(own), board.king(other)
+        king, weak = board.king(mover), board.king(other)
         edge = max(abs(2 * chess.square_rank(weak) - 7), abs(2 * chess.square_file(weak) - 7))
         flights = sum(1 for move in board.generate_legal_moves(from_mask=chess.BB_SQUARES[weak]))
         worth += 10 * edge - 6 * chess.square_manhattan_distance(king, weak) - 8 * flights

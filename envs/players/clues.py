@@ -83,9 +83,9 @@ class Clues(SeatGame[CluesState]):
         if len(state.words) < WORDS:
             left = [noun for noun in NOUNS if noun not in state.words]
             return [(noun, 1 / len(left)) for noun in left]
-        given = Counter(state.roles)
+        drawn = Counter(state.roles)
         whole = WORDS - len(state.roles)
-        return [(role, (count - given[role]) / whole) for role, count in ROLES.items() if count > given[role]]
+        return [(role, (count - drawn[role]) / whole) for role, count in ROLES.items() if count > drawn[role]]
 
     def witnesses(self, state: CluesState, actor: int) -> Sequence[int]:
         return (0, 2) if actor == CHANCE and len(state.words) == WORDS else range(4)
@@ -93,8 +93,8 @@ class Clues(SeatGame[CluesState]):
     @staticmethod
     def left(state: CluesState) -> list[str]:
         """The words that were not found yet."""
-        found = {word for word, _ in state.found}
-        return [word for word in state.words if word not in found]
+        taken = {word for word, _ in state.found}
+        return [word for word in state.words if word not in taken]
 
     def legal(self, state: CluesState, seat: int) -> list[str]:
         if seat % 2:
@@ -105,8 +105,8 @@ class Clues(SeatGame[CluesState]):
     def _own(self, state: CluesState, side: int) -> Counter[str]:
         """Of each property, of how many words of a team that are left it is true."""
         left = self.left(state)
-        own = [word for word, role in zip(state.words, state.roles, strict=False) if role == TEAMS[side]]
-        return Counter(name for word in own if word in left for name in PROPERTIES[word])
+        words = [word for word, role in zip(state.words, state.roles, strict=False) if role == TEAMS[side]]
+        return Counter(name for word in words if word in left for name in PROPERTIES[word])
 
     def apply(self, state: CluesState, seat: int, move: str) -> CluesState:
         if seat == CHANCE:
@@ -121,10 +121,10 @@ class Clues(SeatGame[CluesState]):
         if move == STOP:
             return after
         role = state.roles[state.words.index(move)]
-        found = (*state.found, (move, role))
+        guessed = (*state.found, (move, role))
         if role == TEAMS[side] and state.guesses > 1:
-            return state._replace(found=found, guesses=state.guesses - 1, stopped=True)
-        return after._replace(found=found)
+            return state._replace(found=guessed, guesses=state.guesses - 1, stopped=True)
+        return after._replace(found=guessed)
 
     def returns(self, state: CluesState) -> tuple[float, ...]:
         won = self.winner(state)
@@ -139,9 +139,9 @@ class Clues(SeatGame[CluesState]):
         left = [
             f"{word}{', ' + roles[word] if roles else ''} ({', '.join(PROPERTIES[word])})" for word in self.left(view)
         ]
-        found = ", ".join(f"{word} ({role})" for word, role in view.found)
+        guessed = ", ".join(f"{word} ({role})" for word, role in view.found)
         clues = ", ".join(f"seat {giver} {clue}" for giver, clue in view.clues)
-        lines = [f"Words left: {'; '.join(left)}.", f"Found: {found or 'none'}. Clues so far: {clues or 'none'}."]
+        lines = [f"Words left: {'; '.join(left)}.", f"Found: {guessed or 'none'}. Clues so far: {clues or 'none'}."]
         if view.clue:
             lines.append(f"Guesses left of the {TEAMS[view.side]} team for {view.clue}: {view.guesses}.")
         return "\n".join(lines)
@@ -153,14 +153,14 @@ class Clues(SeatGame[CluesState]):
             if fitting:
                 return rng.choice(fitting)
             return STOP if view.stopped else rng.choice(self.left(view))
-        own, left = self._own(view, seat // 2), self.left(view)
+        counts, left = self._own(view, seat // 2), self.left(view)
         roles = dict(zip(view.words, view.roles, strict=True))
 
         def worth(clue: str) -> tuple[float, float]:
             name, number = clue.split()
             fitting = [word for word in left if name in PROPERTIES[word]]
             trapped = any(roles[word] == "trap" for word in fitting)
-            good = own[name] / len(fitting)
+            good = counts[name] / len(fitting)
             if good == 1:
                 return (float(number), rng.random())
             return ((good - trapped) * (number == "1"), rng.random())

@@ -228,8 +228,8 @@ class Mancala(SeatGame[MancalaState]):
                 continue
             beans[at] += 1
             left -= 1
-        own = 8 <= at <= 13 if seat else 1 <= at <= 6
-        if own and beans[at] == 1 and beans[14 - at]:
+        is_own_pit = 8 <= at <= 13 if seat else 1 <= at <= 6
+        if is_own_pit and beans[at] == 1 and beans[14 - at]:
             beans[store] += 1 + beans[14 - at]
             beans[at] = beans[14 - at] = 0
         return MancalaState(tuple(beans), seat if at == store else 1 - seat)

@@ -143,11 +143,11 @@ class PriceNegotiation(_Negotiation):
         return state._replace(limits=tuple(v if at == seat else HIDDEN for at, v in enumerate(state.limits)))
 
     def show(self, view: PriceState, seat: int) -> str:
-        own = view.limits[seat]
-        head = f"You {'sell; the thing costs you' if seat == 0 else 'buy; the thing is worth'} {own} coins"
+        limit = view.limits[seat]
+        head = f"You {'sell; the thing costs you' if seat == 0 else 'buy; the thing is worth'} {limit} coins"
         head += " to you." if seat else "."
-        made = ", ".join(f"seat {at % 2} {price_of(offer)}" for at, offer in enumerate(view.offers))
-        text = f"{head} Offers so far: {made or 'none'}."
+        offers = ", ".join(f"seat {at % 2} {price_of(offer)}" for at, offer in enumerate(view.offers))
+        text = f"{head} Offers so far: {offers or 'none'}."
         if self._over(view.offers, view.end):
             low, high = view.limits
             gains, middle = self.gains(view), (low + high) / 2
@@ -163,19 +163,19 @@ class PriceNegotiation(_Negotiation):
 
     def expert(self, view: PriceState, seat: int, rng: random.Random) -> str:
         """Asks for a gain of ten coins at first and of three at last, and accepts what is as good as its next offer."""
-        own, made = view.limits[seat], len(view.offers)
+        limit, turn_now = view.limits[seat], len(view.offers)
         sign = 1 if seat == 0 else -1
 
         def wish(turn: int) -> int:
             return max(3, round(10 - 7 * turn / max(1, self.turns - 2)))
 
         if view.offers:
-            gain = sign * (price_of(view.offers[-1]) - own)
-            if gain >= wish(made) or (made >= self.turns - 2 and gain >= 1):
+            gain = sign * (price_of(view.offers[-1]) - limit)
+            if gain >= wish(turn_now) or (turn_now >= self.turns - 2 and gain >= 1):
                 return "accept"
-        if made == self.turns - 1:
+        if turn_now == self.turns - 1:
             return NO_DEAL
-        return f"offer {max(0, min(self.most, own + sign * wish(made)))}"
+        return f"offer {max(0, min(self.most, limit + sign * wish(turn_now)))}"
 
 
 def price_of(offer: str) -> int:
@@ -286,9 +286,9 @@ class ShareNegotiation(_Negotiation):
 
     def show(self, view: SharesState, seat: int) -> str:
         things = ", ".join(f"{kind} {count}" for kind, count in zip(self.kinds, view.counts, strict=True))
-        made = ", ".join(f"seat {at % 2} would {offer}" for at, offer in enumerate(view.offers))
-        own = ", ".join(f"{kind} {value}" for kind, value in zip(self.kinds, view.worths[seat], strict=True))
-        text = f"To divide: {things}. Worth of one to you: {own}. Offers so far: {made or 'none'}."
+        offers = ", ".join(f"seat {at % 2} would {offer}" for at, offer in enumerate(view.offers))
+        worths = ", ".join(f"{kind} {value}" for kind, value in zip(self.kinds, view.worths[seat], strict=True))
+        text = f"To divide: {things}. Worth of one to you: {worths}. Offers so far: {offers or 'none'}."
         if not self._over(view.offers, view.end):
             return f"{text} Turns left: {self.turns - len(view.offers)}."
         theirs = ", ".join(f"{kind} {value}" for kind, value in zip(self.kinds, view.worths[1 - seat], strict=True))
@@ -305,29 +305,29 @@ class ShareNegotiation(_Negotiation):
 
     def expert(self, view: SharesState, seat: int, rng: random.Random) -> str:
         """Asks for ten points at first and for five at last, and leaves the other what its offers kept most of."""
-        made, own = len(view.offers), view.worths[seat]
+        turn_now, worths = len(view.offers), view.worths[seat]
 
         def wish(turn: int) -> float:
             return WORTH - 5 * turn / max(1, self.turns - 2)
 
         def mine(share: Sequence[int]) -> int:
-            return sum(count * value for count, value in zip(share, own, strict=True))
+            return sum(count * value for count, value in zip(share, worths, strict=True))
 
         if view.offers:
-            offered = mine(self._rest(view, made - 1))
-            if offered >= wish(made) or (made >= self.turns - 2 and offered >= 3):
+            offered = mine(self._rest(view, turn_now - 1))
+            if offered >= wish(turn_now) or (turn_now >= self.turns - 2 and offered >= 3):
                 return "accept"
-        if made == self.turns - 1:
+        if turn_now == self.turns - 1:
             return NO_DEAL
-        kept = [kept_by(view.offers[at]) for at in range(1 - seat, made, 2)]
+        kept = [kept_by(view.offers[at]) for at in range(1 - seat, turn_now, 2)]
         wanted = [1 + sum(share[kind] / view.counts[kind] for share in kept) for kind in range(len(self.kinds))]
 
         def worth(offer: str) -> tuple[float, float]:
             share = kept_by(offer)
-            given = zip(view.counts, share, wanted, strict=True)
-            return (sum((whole - keep) * want for whole, keep, want in given), rng.random())
+            shares = zip(view.counts, share, wanted, strict=True)
+            return (sum((whole - keep) * want for whole, keep, want in shares), rng.random())
 
-        good = [offer for offer in all_shares(view.counts) if mine(kept_by(offer)) >= wish(made)]
+        good = [offer for offer in all_shares(view.counts) if mine(kept_by(offer)) >= wish(turn_now)]
         return max(good, key=worth)
 
 
@@ -339,19 +339,19 @@ def kept_by(offer: str) -> tuple[int, ...]:
 @lru_cache(maxsize=1)
 def all_counts() -> tuple[tuple[str, float], ...]:
     """One to three things of each kind, five to seven in all."""
-    found = [counts for counts in product(range(1, 4), repeat=3) if 5 <= sum(counts) <= 7]
-    return tuple((" ".join(map(str, counts)), 1 / len(found)) for counts in found)
+    options = [counts for counts in product(range(1, 4), repeat=3) if 5 <= sum(counts) <= 7]
+    return tuple((" ".join(map(str, counts)), 1 / len(options)) for counts in options)
 
 
 @lru_cache(maxsize=64)
 def all_worths(counts: tuple[int, ...]) -> tuple[tuple[str, float], ...]:
     """Worths of each kind that make all things worth ten, at least two of them more than 0."""
-    found = [
+    options = [
         worths
         for worths in product(range(WORTH + 1), repeat=len(counts))
         if sum(map(int.__mul__, counts, worths)) == WORTH and sum(value > 0 for value in worths) >= 2
     ]
-    return tuple((" ".join(map(str, worths)), 1 / len(found)) for worths in found)
+    return tuple((" ".join(map(str, worths)), 1 / len(options)) for worths in options)
 
 
 @lru_cache(maxsize=64)

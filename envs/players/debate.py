@@ -92,24 +92,24 @@ class Debate(SeatGame[DebateState]):
 
     def chance(self, state: DebateState) -> list[tuple[str, float]]:
         if not state.answers:
-            found: Sequence[object] = range(45 * self.size, 64 * self.size + 1)
+            options: Sequence[object] = range(45 * self.size, 64 * self.size + 1)
         elif len(state.answers) < 2:
-            found = [number for number in around(state.answers[0]) if number != state.answers[0]]
+            options = [number for number in around(state.answers[0]) if number != state.answers[0]]
         elif state.honest < 0:
-            found = VERDICTS
+            options = VERDICTS
         else:
-            found = next_numbers(state.answers[state.honest] - sum(state.numbers), self.size - len(state.numbers))
-        return [(str(value), 1 / len(found)) for value in found]
+            options = next_numbers(state.answers[state.honest] - sum(state.numbers), self.size - len(state.numbers))
+        return [(str(value), 1 / len(options)) for value in options]
 
     def witnesses(self, state: DebateState, actor: int) -> Sequence[int]:
         return (0, 1) if actor == CHANCE and len(state.answers) == 2 else (0, 1, 2)
 
     def dispute(self, state: DebateState) -> Dispute:
         """The rows in dispute after the complete rounds."""
-        found = Dispute(1, self.rows, (state.answers[0], state.answers[1]))
+        dispute = Dispute(1, self.rows, (state.answers[0], state.answers[1]))
         for first, second in zip(state.claims[::2], state.claims[1::2], strict=False):
-            found = narrowed(found, (first, second))
-        return found
+            dispute = narrowed(dispute, (first, second))
+        return dispute
 
     def legal(self, state: DebateState, seat: int) -> list[str]:
         if seat == JUDGE:
@@ -176,32 +176,32 @@ class Debate(SeatGame[DebateState]):
             lines += [f"Row {number}: {', '.join(map(str, row))}." for number, row in enumerate(rows, 1)]
         if seat != JUDGE:
             lines.append(f"You argue for {view.answers[seat]}, which is {'right' if seat == view.honest else 'wrong'}.")
-        found = Dispute(1, self.rows, (view.answers[0], view.answers[1]))
-        lines.append(f"The sum of all rows: {claimed(found.claims)}.")
+        dispute = Dispute(1, self.rows, (view.answers[0], view.answers[1]))
+        lines.append(f"The sum of all rows: {claimed(dispute.claims)}.")
         for first, second in zip(view.claims[::2], view.claims[1::2], strict=False):
-            middle, after = (found.first + found.last) // 2, narrowed(found, (first, second))
-            text = f"The sum of {rows_named(found.first, middle)}: {claimed((first, second))}."
+            middle, after = (dispute.first + dispute.last) // 2, narrowed(dispute, (first, second))
+            text = f"The sum of {rows_named(dispute.first, middle)}: {claimed((first, second))}."
             if after.last > middle:
                 text += f" They agree there, so for {rows_named(after.first, after.last)}: {claimed(after.claims)}."
-            found = after
+            dispute = after
             lines.append(text)
         if len(view.claims) % 2:
-            lines.append(f"The sum of {rows_named(found.first, (found.first + found.last) // 2)}: "
+            lines.append(f"The sum of {rows_named(dispute.first, (dispute.first + dispute.last) // 2)}: "
                          f"seat 0 claims {view.claims[-1]}.")  # fmt: skip
-        lines += self._ending(view, found, seat)
+        lines += self._ending(view, dispute, seat)
         return "\n".join(lines)
 
-    def _ending(self, view: DebateState, found: Dispute, seat: int) -> list[str]:
+    def _ending(self, view: DebateState, dispute: Dispute, seat: int) -> list[str]:
         """What is to be claimed next, or the last row and how the debate ended."""
         if not view.row:
             if seat == JUDGE:
                 return []
-            middle = (found.first + found.last) // 2
-            return [f"Next claim: the sum of {rows_named(found.first, middle)}."]
-        lines = [f"Row {found.first} is {', '.join(map(str, view.row))}."]
+            middle = (dispute.first + dispute.last) // 2
+            return [f"Next claim: the sum of {rows_named(dispute.first, middle)}."]
+        lines = [f"Row {dispute.first} is {', '.join(map(str, view.row))}."]
         if self.marks:
             true = [f"seat {at}'s claim is {'true' if claim == sum(view.row) else 'false'}"
-                    for at, claim in enumerate(found.claims)]  # fmt: skip
+                    for at, claim in enumerate(dispute.claims)]  # fmt: skip
             lines.append(f"Checked: {', '.join(true)}.")
         if view.verdict >= 0:
             lines.append(f"The judge named seat {view.verdict}; the answer of seat {view.honest} is right.")

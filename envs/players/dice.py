@@ -121,9 +121,9 @@ class LiarsDice(SeatGame[LiarsState]):
             text += "."
         return f"Your dice: {' '.join(map(str, view.dice[seat]))}. Bids so far: {bids or 'none'}.{text}"
 
-    def likely(self, own: Sequence[int], count: int, face: int) -> float:
+    def likely(self, hand: Sequence[int], count: int, face: int) -> float:
         """The probability that a bid is true, for dice of one's own and dice that are not known."""
-        mine = sum(die in (face, 6) for die in own)
+        mine = sum(die in (face, 6) for die in hand)
         others = self.dice * (self.seats - 1)
         share = 1 / 6 if face == 6 else 1 / 3
         need = max(0, count - mine)
@@ -131,11 +131,11 @@ class LiarsDice(SeatGame[LiarsState]):
 
     def expert(self, view: LiarsState, seat: int, rng: random.Random) -> str:
         """Calls a bid less likely than not, else makes the lowest bid of those that are likely."""
-        own = view.dice[seat]
-        if view.bids and self.likely(own, *view.bids[-1]) < 0.45:
+        hand = view.dice[seat]
+        if view.bids and self.likely(hand, *view.bids[-1]) < 0.45:
             return "liar"
         bids = [tuple(map(int, bid.split("-"))) for bid in self.legal(view, seat) if bid != "liar"]
-        ranked = [(self.likely(own, count, face), count, face) for count, face in bids]
+        ranked = [(self.likely(hand, count, face), count, face) for count, face in bids]
         good = [(count, face) for chance, count, face in ranked if chance >= 0.6]
         if good:
             count, face = good[min(rng.randint(0, 2), len(good) - 1)]

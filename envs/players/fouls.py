@@ -63,7 +63,7 @@ def foul_in(text: str, forbidden: Collection[str]) -> str:
     text = text[:SHORT]
     plain = _letters_of(text)
     words = _WORD.findall(plain)
-    for kind, found in (
+    for kind, is_foul in (
         (FORBIDDEN, any(word in forbidden for word in words)),
         (FORM, any(is_form(word, of) for word in words for of in forbidden)),
         (SPELLING, _ABOUT_LETTERS.search(plain) or _SINGLE.search(plain) or _joined(words, forbidden)),
@@ -71,7 +71,7 @@ def foul_in(text: str, forbidden: Collection[str]) -> str:
         (NUMBER, _AS_CODE.search(plain)),
         (CODE, _is_code(text, words, forbidden)),
     ):
-        if found:
+        if is_foul:
             return kind
     return ""
 

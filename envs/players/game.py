@@ -297,8 +297,8 @@ class Referee:
         actors = self.game.actors(match.state)
         if not match.pending:
             return actors
-        given = {seat for seat, _ in match.pending}
-        return tuple(seat for seat in actors if seat not in given)
+        moved = {seat for seat, _ in match.pending}
+        return tuple(seat for seat in actors if seat not in moved)
 
     def legal(self, match: Match, seat: int) -> Sequence[str]:
         """The legal moves of a seat that moves now."""
@@ -470,10 +470,10 @@ class Referee:
             raise NotThisSeat(f"seat {seat} cannot move: {whose}")
 
     def _bits(self, state: Any, actor: int) -> int:
-        seen = self.game.witnesses(state, actor)
-        if len(seen) == self.game.seats:
+        witnesses = self.game.witnesses(state, actor)
+        if len(witnesses) == self.game.seats:
             return self._all
-        return sum(1 << seat for seat in seen)
+        return sum(1 << seat for seat in witnesses)
 
     def _settled(self, match: Match) -> Match:
         """The match after the draws of chance that are due."""

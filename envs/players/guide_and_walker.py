@@ -82,17 +82,17 @@ class GuideAndWalker(SeatGame[WalkState]):
         Every walk can be won: no start is farther from the goal than there are rounds.
         """
         cells = range(self.size**2)
-        found: Sequence[str]
+        options: Sequence[str]
         if len(state.blocked) < self.holes:
-            found = fits(self.size, state.blocked)
+            options = fits(self.size, state.blocked)
         elif len(state.signs) < self.size**2:
-            found = [BLOCKED] if len(state.signs) in state.blocked else SIGNS
+            options = [BLOCKED] if len(state.signs) in state.blocked else SIGNS
         elif state.goal < 0:
-            found = [self.names[at] for at in cells if max(self._far(state.blocked, at)) >= FAR]
+            options = [self.names[at] for at in cells if max(self._far(state.blocked, at)) >= FAR]
         else:
             far = self._far(state.blocked, state.goal)
-            found = [self.names[at] for at in cells if FAR <= far[at] <= self.rounds]
-        return [(move, 1 / len(found)) for move in found]
+            options = [self.names[at] for at in cells if FAR <= far[at] <= self.rounds]
+        return [(move, 1 / len(options)) for move in options]
 
     def _far(self, blocked: tuple[int, ...], goal: int) -> tuple[int, ...]:
         return distances(self.size, blocked, goal)
@@ -226,26 +226,26 @@ def open_ways(size: int, blocked: tuple[int, ...], at: int) -> tuple[str, ...]:
 @lru_cache(maxsize=65536)
 def distances(size: int, blocked: tuple[int, ...], goal: int) -> tuple[int, ...]:
     """Steps from each cell to a goal; -1 from blocked cells and where no way leads."""
-    found = [-1] * size**2
+    steps = [-1] * size**2
     if goal in blocked:
-        return tuple(found)
-    found[goal], edge = 0, [goal]
+        return tuple(steps)
+    steps[goal], edge = 0, [goal]
     for at in edge:
         for there in around(size, at).values():
-            if there not in blocked and found[there] < 0:
-                found[there] = found[at] + 1
+            if there not in blocked and steps[there] < 0:
+                steps[there] = steps[at] + 1
                 edge.append(there)
-    return tuple(found)
+    return tuple(steps)
 
 
 @lru_cache(maxsize=65536)
 def fits(size: int, blocked: tuple[int, ...]) -> tuple[str, ...]:
     """The cells that can be blocked besides, so that all others still lead to each other."""
-    found = []
+    names = []
     for at, name in enumerate(cell_names(size, size)):
         if at not in blocked:
             after = (*blocked, at)
             start = next(cell for cell in range(size**2) if cell not in after)
             if sum(far >= 0 for far in distances(size, after, start)) == size**2 - len(after):
-                found.append(name)
-    return tuple(found)
+                names.append(name)
+    return tuple(names)

@@ -157,8 +157,8 @@ class HanabiSmall(SeatGame[HanabiState]):
     def apply(self, state: HanabiState, seat: int, move: str) -> HanabiState:
         if seat == CHANCE:
             owner = self.owed(state)
-            hands, known = with_one(state.hands, owner, move), with_one(state.known, owner, Known())
-            after = state._replace(hands=hands, known=known)
+            hands, hints = with_one(state.hands, owner, move), with_one(state.known, owner, Known())
+            after = state._replace(hands=hands, known=hints)
             return after._replace(left=self.seats) if after.deck == 0 and state.left < 0 else after
         left = state.left - 1 if state.left > 0 else state.left
         state = state._replace(turn=(seat + 1) % self.seats, left=left)
@@ -171,14 +171,14 @@ class HanabiSmall(SeatGame[HanabiState]):
     def hinted(state: HanabiState, seat: int, name: str) -> HanabiState:
         """The state once a seat knows which of its cards have a colour or a rank."""
 
-        def learnt(card: str, known: Known) -> Known:
+        def learnt(card: str, hints: Known) -> Known:
             if name in COLOURS.values():
                 if COLOURS.get(card[0]) == name:
-                    return Known(card[0], known.ranks, True)
-                return known._replace(colours="".join(c for c in known.colours if COLOURS[c] != name))
+                    return Known(card[0], hints.ranks, True)
+                return hints._replace(colours="".join(c for c in hints.colours if COLOURS[c] != name))
             if card[1] == name:
-                return Known(known.colours, name, True)
-            return known._replace(ranks=known.ranks.replace(name, ""))
+                return Known(hints.colours, name, True)
+            return hints._replace(ranks=hints.ranks.replace(name, ""))
 
         row = tuple(map(learnt, state.hands[seat], state.known[seat]))
         return state._replace(known=tuple(row if at == seat else each for at, each in enumerate(state.known)))
@@ -186,8 +186,8 @@ class HanabiSmall(SeatGame[HanabiState]):
     @staticmethod
     def _used(state: HanabiState, seat: int, spot: int, played: bool) -> HanabiState:
         card = state.hands[seat][spot]
-        hands, known = without_one(state.hands, seat, spot), without_one(state.known, seat, spot)
-        state = state._replace(hands=hands, known=known)
+        hands, hints = without_one(state.hands, seat, spot), without_one(state.known, seat, spot)
+        state = state._replace(hands=hands, known=hints)
         if played and playable(state, card):
             at = "rgb".index(card[0])
             stacks = tuple(n + (index == at) for index, n in enumerate(state.stacks))
@@ -212,9 +212,9 @@ class HanabiSmall(SeatGame[HanabiState]):
             f"Stacks: {stacks}. Hints: {view.hints}. Lives: {view.lives}. Cards in the deck: {view.deck}. "
             f"Discarded: {', '.join(map(spelled, view.discards)) or 'none'}."
         ]
-        for other, (hand, known) in enumerate(zip(view.hands, view.known, strict=True)):
+        for other, (hand, hints) in enumerate(zip(view.hands, view.known, strict=True)):
             if other != seat:
-                cards = ", ".join(f"{spelled(c)} ({possible(k)})" for c, k in zip(hand, known, strict=True))
+                cards = ", ".join(f"{spelled(c)} ({possible(k)})" for c, k in zip(hand, hints, strict=True))
                 lines.append(f"Hand of seat {other}, with what it knows: {cards}.")
         lines.append(f"Your hand, by what you know: {', '.join(f'({possible(k)})' for k in view.known[seat])}.")
         return "\n".join(lines)
@@ -226,7 +226,7 @@ class HanabiSmall(SeatGame[HanabiState]):
 
         Without either it discards what is useless, or else the oldest card that no hint named.
         """
-        cards = [self.odds(view, seat, known) for known in view.known[seat]]
+        cards = [self.odds(view, seat, hints_on) for hints_on in view.known[seat]]
         chances = [playable_probability(view, odds) for odds in cards]
         best = max(range(len(cards)), key=lambda at: (chances[at], view.known[seat][at].named))
         if chances[best] >= self.needed(view, view.known[seat][best]):
@@ -236,28 +236,28 @@ class HanabiSmall(SeatGame[HanabiState]):
         if hints and (max(hints)[0] > 0 or view.hints == HINTS):
             return max(hints)[2]
         if view.hints < HINTS:
-            spare = [self._spare(view, odds, known) for odds, known in zip(cards, view.known[seat], strict=True)]
+            spare = [self._spare(view, odds, hints_on) for odds, hints_on in zip(cards, view.known[seat], strict=True)]
             return f"discard {1 + spare.index(max(spare))}"
         return f"play {best + 1}"
 
     @staticmethod
-    def _spare(view: HanabiState, odds: Counter[str], known: Known) -> tuple[bool, bool, float]:
+    def _spare(view: HanabiState, odds: Counter[str], hints: Known) -> tuple[bool, bool, float]:
         """How little a card is needed: it is useless for sure, no hint named it, it is probably useless."""
         useless = sum(count for card, count in odds.items() if not useful(view, card)) / odds.total()
-        return (useless == 1, not known.named, useless)
+        return (useless == 1, not hints.named, useless)
 
     @staticmethod
-    def needed(state: HanabiState, known: Known) -> float:
+    def needed(state: HanabiState, hints: Known) -> float:
         """How probable a good play must be: a named card is meant to be played, and the last life is not risked."""
-        return 1.0 if state.lives == 1 else 0.45 if known.named else 0.8
+        return 1.0 if state.lives == 1 else 0.45 if hints.named else 0.8
 
-    def odds(self, view: HanabiState, seat: int, known: Known) -> Counter[str]:
+    def odds(self, view: HanabiState, seat: int, hints: Known) -> Counter[str]:
         """How many copies of each card a hidden card may be, by what its owner sees. It is never empty."""
         left = Counter(DECK)
         left.subtract(card for hand in view.hands for card in hand if card != HIDDEN)
         left.subtract(view.discards)
         left.subtract(on_stacks(view))
-        return Counter({c: n for c, n in left.items() if n > 0 and c[0] in known.colours and c[1] in known.ranks})
+        return Counter({c: n for c, n in left.items() if n > 0 and c[0] in hints.colours and c[1] in hints.ranks})
 
     def worth(self, view: HanabiState, move: str) -> float:
         """How many good plays a hint brings about, less twice the bad ones."""
@@ -268,9 +268,9 @@ class HanabiSmall(SeatGame[HanabiState]):
         rows = zip(view.hands[other], view.known[other], after.known[other], strict=True)
         for card, before, then in rows:
             plays = [
-                bool(odds := self.odds(view._replace(hands=hidden), other, known))
-                and playable_probability(view, odds) >= self.needed(view, known)
-                for known in (before, then)
+                bool(odds := self.odds(view._replace(hands=hidden), other, hints))
+                and playable_probability(view, odds) >= self.needed(view, hints)
+                for hints in (before, then)
             ]
             good = playable(view, card)
             if plays[1] and not plays[0]:
@@ -317,7 +317,7 @@ def spelled(card: str) -> str:
     return f"{COLOURS[card[0]]} {card[1]}"
 
 
-def possible(known: Known) -> str:
+def possible(hints: Known) -> str:
     """The colours and ranks that a card may have, such as ``red or blue, 1``."""
-    colours = "any colour" if len(known.colours) == 3 else " or ".join(COLOURS[sign] for sign in known.colours)
-    return f"{colours}, {'any number' if len(known.ranks) == 3 else ' or '.join(known.ranks)}"
+    colours = "any colour" if len(hints.colours) == 3 else " or ".join(COLOURS[sign] for sign in hints.colours)
+    return f"{colours}, {'any number' if len(hints.ranks) == 3 else ' or '.join(hints.ranks)}"

@@ -96,10 +96,10 @@ class NoLimitHoldem(SeatGame[HoldemState]):
         return (0, 1)
 
     def legal(self, state: HoldemState, seat: int) -> list[str]:
-        most, own = max(state.spent), state.spent[seat]
-        moves = ["fold", "call"] if own < most else ["call"]
-        if most < self.stack:
-            moves += [f"raise {size}" for size in range(min(most + state.step, self.stack), self.stack + 1)]
+        highest, spent = max(state.spent), state.spent[seat]
+        moves = ["fold", "call"] if spent < highest else ["call"]
+        if highest < self.stack:
+            moves += [f"raise {size}" for size in range(min(highest + state.step, self.stack), self.stack + 1)]
         return moves
 
     def parse(self, view: HoldemState, seat: int, words: str) -> str:
@@ -119,17 +119,17 @@ class NoLimitHoldem(SeatGame[HoldemState]):
             if len(second) < 2:
                 return state._replace(hands=(first, (*second, move)))
             return state._replace(board=(*state.board, move))
-        spent, most = list(state.spent), max(state.spent)
+        spent, highest = list(state.spent), max(state.spent)
         moves = (*state.moves[:-1], (*state.moves[-1], move))
         if move == "fold":
             return state._replace(moves=moves, folded=seat)
         if move == "call":
-            spent[seat] = most
+            spent[seat] = highest
             if len(moves) == 1 and round_over(moves[-1]):
-                return state._replace(moves=(*moves, ()), spent=(most, most), step=BLINDS[1])
+                return state._replace(moves=(*moves, ()), spent=(highest, highest), step=BLINDS[1])
             return state._replace(moves=moves, spent=(spent[0], spent[1]))
         spent[seat] = int(move.split()[1])
-        step = max(state.step, spent[seat] - most)
+        step = max(state.step, spent[seat] - highest)
         return state._replace(moves=moves, spent=(spent[0], spent[1]), step=step)
 
     def returns(self, state: HoldemState) -> tuple[float, ...]:
@@ -167,12 +167,12 @@ class NoLimitHoldem(SeatGame[HoldemState]):
 
     def expert(self, view: HoldemState, seat: int, rng: random.Random) -> str:
         """Raises by the least there is with a good hand; calls where the odds are right."""
-        legal, own, most = self.legal(view, seat), view.spent[seat], max(view.spent)
+        legal, spent, highest = self.legal(view, seat), view.spent[seat], max(view.spent)
         chance = equity(view.hands[seat], view.board)
         raises = [move for move in legal if move.startswith("raise")]
         if raises and chance > 0.45:
             return raises[0]
-        price = (most - own) / (2 * most)
+        price = (highest - spent) / (2 * highest)
         if "fold" not in legal or chance > price:
             return "call"
         return "fold"
@@ -213,11 +213,11 @@ def equity(hand: Sequence[str], board: Sequence[str]) -> float:
 
 @lru_cache(maxsize=4096)
 def _equity_on_board(hand: tuple[str, ...], board: tuple[str, ...]) -> float:
-    own = strength((*hand, *board))
+    mine = strength((*hand, *board))
     left = [card for card in DECK if card not in hand and card not in board]
     total = 0.0
     pairs = list(combinations(left, 2))
     for pair in pairs:
-        other = strength((*pair, *board))
-        total += (own > other) + 0.5 * (own == other)
+        theirs = strength((*pair, *board))
+        total += (mine > theirs) + 0.5 * (mine == theirs)
     return total / len(pairs)

@@ -99,10 +99,10 @@ def habitual_move(moves: Sequence[str], habit: str, mine: Sequence[str], theirs:
             too; ``agree``: the first of ``moves`` after equal moves, else the second.
         mine, theirs: the moves so far of the seat that has the habit, and of the other.
     """
-    kind, *own = habit.split()
+    kind, *moves_named = habit.split()
     if kind in ("always", "turns"):
-        return own[len(mine) % len(own)]
-    first = own[0]
+        return moves_named[len(mine) % len(moves_named)]
+    first = moves_named[0]
     if not mine:
         return first
     last = moves.index(theirs[-1])
@@ -218,8 +218,8 @@ class MatrixGame(SeatGame[MatrixState]):
         """
         if self.par is not None:
             first = str(self.moves[0])
-            own, other = ([pair[who] for pair in view.played] for who in (seat, 1 - seat))
-            answers = other == [first, *own][: len(other)]
+            mine, theirs = ([pair[who] for pair in view.played] for who in (seat, 1 - seat))
+            answers = theirs == [first, *mine][: len(theirs)]
             return first if answers or self.matrix == "chicken" else str(self.moves[1])
         return str(rng.choice(self.moves))
 
@@ -253,8 +253,8 @@ class MatrixGame(SeatGame[MatrixState]):
         """Between the least and the most of all sequences of moves, where these are few enough to be tried."""
         if len(self.moves) ** self.decisions > MOST_TRIED:
             return self.payoff(returns, seat)
-        least, most = self._bounds(habit, seat)
-        return max(0.0, min(1.0, (returns[seat] - least) / (most - least)))
+        least, greatest = self._bounds(habit, seat)
+        return max(0.0, min(1.0, (returns[seat] - least) / (greatest - least)))
 
     def _points(self, move: str, other: str, seat: int) -> float:
         """The points of a seat in one round."""
@@ -284,8 +284,8 @@ class MatrixGame(SeatGame[MatrixState]):
         if len(mine) == self.decisions:
             shares = 0.0
             for habit in fitting:
-                least, most = self._bounds(habit, seat)
-                shares += self._weights[habit] * (self._sum(habit, mine, seat) - least) / (most - least)
+                least, greatest = self._bounds(habit, seat)
+                shares += self._weights[habit] * (self._sum(habit, mine, seat) - least) / (greatest - least)
             return shares, ""
         key = (mine, fitting, seat)
         if key not in self._plans:

@@ -219,12 +219,12 @@ class ProposerSolver(SeatGame[ProposalState]):
         lines = []
         for at, answers in enumerate(view.answers):
             task = self.task(view, at)
-            given = ", ".join(
+            answered = ", ".join(
                 f"seat {solver} answered {answer}, {'right' if answer == task.value else 'wrong'}"
                 for solver, answer in enumerate(answers, 1)
             )
             became = f"{view.proposals[at]} became {task.text}"
-            lines.append(f"Round {at + 1}: {became}, which is {task.value}, {operations(task)}; {given}.")
+            lines.append(f"Round {at + 1}: {became}, which is {task.value}, {operations(task)}; {answered}.")
         if len(view.answers) < self.rounds:
             hand = ", ".join(map(str, self.hand(view)))
             lines.append(f"Round {len(view.answers) + 1} of {self.rounds}. Numbers: {hand}.")
@@ -323,11 +323,11 @@ def _part(node: ast.AST, numbers: list[int], growth: int) -> ExpressionPart | No
 def joined(sign: str, left: ExpressionPart, right: ExpressionPart) -> ExpressionPart | None:
     """One operation; None where it may leave the bounds, which are sharp: numbers are positive and occur once."""
     against = (right.most, right.least) if sign == "-" else (right.least, right.most)
-    least, most = combined(sign, left.least, against[0]), combined(sign, left.most, against[1])
-    if least < LEAST or most > MOST:
+    least, greatest = combined(sign, left.least, against[0]), combined(sign, left.most, against[1])
+    if least < LEAST or greatest > MOST:
         return None
     work = left.work + right.work + digit_operations(sign, left.value, right.value)
-    return ExpressionPart(combined(sign, left.value, right.value), work, least, most)
+    return ExpressionPart(combined(sign, left.value, right.value), work, least, greatest)
 
 
 def combined(sign: str, left: int, right: int) -> int:
@@ -348,8 +348,8 @@ def digit_operations(sign: str, left: int, right: int) -> int:
 @lru_cache(maxsize=1024)
 def examples(hand: tuple[int, ...]) -> tuple[str, ...]:
     """Sixty different tasks of a hand, from two numbers to all of them; equal hands have equal examples."""
-    rng, found = stream("ProposerSolver", "examples", *hand), dict[str, Any]()
-    while len(found) < EXAMPLES:
+    rng, texts = stream("ProposerSolver", "examples", *hand), dict[str, Any]()
+    while len(texts) < EXAMPLES:
         drawn = rng.sample(hand, rng.randint(2, rng.randint(2, len(hand))))
         parts = [(str(number), ExpressionPart(number, 0, number, number + GROWTH)) for number in drawn]
         while len(parts) > 1:
@@ -360,5 +360,5 @@ def examples(hand: tuple[int, ...]) -> tuple[str, ...]:
             sign, part = rng.choice(fits)
             parts.append((f"({left} {sign} {right})", part))
         else:
-            found[known(parts[0][0]).text] = None
-    return tuple(found)
+            texts[known(parts[0][0]).text] = None
+    return tuple(texts)

@@ -268,11 +268,11 @@ class HiddenRoles(SeatGame[RolesState]):
         What a sabotaged mission rules out has probability 0. Votes and statements are weighed by `APPROVES`,
         `SUSPECTS` and `TRUSTS`.
         """
-        found = {pair: self._likelihood(view, pair) for pair in self.pairs if loyal not in pair}
-        total = sum(found.values())
+        likelihoods = {pair: self._likelihood(view, pair) for pair in self.pairs if loyal not in pair}
+        total = sum(likelihoods.values())
         if not total:  # a spy that pretends to be loyal, where all know better
-            return dict.fromkeys(found, 1 / len(found))
-        return {pair: value / total for pair, value in found.items()}
+            return dict.fromkeys(likelihoods, 1 / len(likelihoods))
+        return {pair: value / total for pair, value in likelihoods.items()}
 
     def _likelihood(self, view: RolesState, pair: tuple[int, ...]) -> float:
         value = 1.0

@@ -288,20 +288,21 @@ def _with(state: ServiceState, words: Utterance) -> ServiceState:
 
 def statements_of(customer: Any) -> tuple[Statement, ...]:
     """What a customer of the world may say: its requests, its facts, and untrue reasons and refunds."""
-    found = [Statement("request", text, True) for text in _SENTENCES.split(customer.opening.removeprefix("Hello. "))]
+    requests = _SENTENCES.split(customer.opening.removeprefix("Hello. "))
+    statements = [Statement("request", text, True) for text in requests]
     for kinds, text in customer.answers:
         kind = "product" if kinds[0] == "instead" else kinds[0]
-        found.append(Statement(kind, text, True))
+        statements.append(Statement(kind, text, True))
         for form, values in _UNTRUE.items():
             true = [value for value in values if form.format(value) == text]
-            found += [Statement(kind, form.format(value), False) for value in values if true and value not in true]
-    return tuple(sorted({*found}, key=lambda each: ([*QUESTIONS].index(each.kind), each.text)))
+            statements += [Statement(kind, form.format(value), False) for value in values if true and value not in true]
+    return tuple(sorted({*statements}, key=lambda each: ([*QUESTIONS].index(each.kind), each.text)))
 
 
 def stated(words: Sequence[Utterance], kind: str) -> str:
     """The last value of a kind that the user has stated, or an empty text."""
-    found = [match[1] for each in words if each.who == "user" and (match := _STATED[kind].fullmatch(each.text))]
-    return found[-1] if found else ""
+    values = [match[1] for each in words if each.who == "user" and (match := _STATED[kind].fullmatch(each.text))]
+    return values[-1] if values else ""
 
 
 def outputs(words: Sequence[Utterance]) -> list[tuple[str, str]]:
@@ -319,20 +320,20 @@ def calls(words: Sequence[Utterance]) -> list[str]:
         dict.fromkeys((order, item[0]) for order, text in opened(words).items() for item in _ITEM.findall(text))
     )
     sold = list(dict.fromkeys(number for number, _, _ in _SOLD.findall(read)))
-    found = [f"ask {kind}" for kind in QUESTIONS]
-    found += ["find by email"] * bool(stated(words, "email"))
-    found += ["find by name and postcode"] * bool(stated(words, "name") and stated(words, "postcode"))
-    found += [f"list orders of customer {customer}" for customer in customers]
-    found += [f"open order {order}" for order in orders]
-    found += ["search product"] * bool(stated(words, "product"))
+    moves = [f"ask {kind}" for kind in QUESTIONS]
+    moves += ["find by email"] * bool(stated(words, "email"))
+    moves += ["find by name and postcode"] * bool(stated(words, "name") and stated(words, "postcode"))
+    moves += [f"list orders of customer {customer}" for customer in customers]
+    moves += [f"open order {order}" for order in orders]
+    moves += ["search product"] * bool(stated(words, "product"))
     for order in orders:
-        found += [f"cancel order {order} because {reason}" for reason in _UNTRUE["The reason to cancel: {}."]]
-        found += [f"send order {order} to new address"] * bool(stated(words, "address"))
+        moves += [f"cancel order {order} because {reason}" for reason in _UNTRUE["The reason to cancel: {}."]]
+        moves += [f"send order {order} to new address"] * bool(stated(words, "address"))
     for order, item in items:
-        found += [f"return product {item} of order {order} to {where}" for where in ("payment", "credit")]
-        found += [f"exchange product {item} of order {order} for product {other}" for other in sold]
-    found += [f"give {amount} credit to customer {customer}" for customer in customers for amount in (10, 15)]
-    return [*found, *(f"close {done} {rule}" for done in range(4) for rule in range(6))]
+        moves += [f"return product {item} of order {order} to {where}" for where in ("payment", "credit")]
+        moves += [f"exchange product {item} of order {order} for product {other}" for other in sold]
+    moves += [f"give {amount} credit to customer {customer}" for customer in customers for amount in (10, 15)]
+    return [*moves, *(f"close {done} {rule}" for done in range(4) for rule in range(6))]
 
 
 def call_of(move: str, words: Sequence[Utterance]) -> tuple[str, dict[str, Any]]:
@@ -382,12 +383,12 @@ def _truth(view: ServiceState) -> str:
 
 def serve(words: Sequence[Utterance]) -> str:
     """The next move of an agent that asks for everything, looks everything up, and keeps the rules."""
-    found = _CUSTOMER.search("\n".join(text for _, text in outputs(words)))
-    if found is None:
+    customer_line = _CUSTOMER.search("\n".join(text for _, text in outputs(words)))
+    if customer_line is None:
         return _identify(words)
     if not _all_requested(words):
         return "ask request"
-    customer, tier = found.groups()
+    customer, tier = customer_line.groups()
     if not _did(words, "list"):
         return f"list orders of customer {customer}"
     carried_out, forbids = 0, 0

@@ -66,9 +66,9 @@ class BattleshipDuel(SeatGame[FleetState]):
         return sum(result != "water" for _, result in state.shots[shooter]) == sum(self.lengths)
 
     def chance(self, state: FleetState) -> list[tuple[str, float]]:
-        own = state.ships[self.owner(state)]
-        taken = sum(own)
-        spots = [mask for mask in spots_of(self.size, self.lengths[len(own)]) if not mask & taken]
+        ships = state.ships[self.owner(state)]
+        taken = sum(ships)
+        spots = [mask for mask in spots_of(self.size, self.lengths[len(ships)]) if not mask & taken]
         return [(str(mask), 1 / len(spots)) for mask in spots]
 
     def witnesses(self, state: FleetState, actor: int) -> Sequence[int]:
@@ -81,13 +81,13 @@ class BattleshipDuel(SeatGame[FleetState]):
     def apply(self, state: FleetState, seat: int, move: str) -> FleetState:
         if seat == CHANCE:
             owner = self.owner(state)
-            ships = tuple((*own, int(move)) if at == owner else own for at, own in enumerate(state.ships))
+            ships = tuple((*mine, int(move)) if at == owner else mine for at, mine in enumerate(state.ships))
             return state._replace(ships=ships)
         cell = self.cell_of[move]
         hit = next((ship for ship in state.ships[1 - seat] if ship >> cell & 1), 0)
         before = sum(1 << at for at, _ in state.shots[seat])
         result = "water" if not hit else "sunk" if hit & ~(before | 1 << cell) == 0 else "hit"
-        shots = tuple((*own, (cell, result)) if at == seat else own for at, own in enumerate(state.shots))
+        shots = tuple((*mine, (cell, result)) if at == seat else mine for at, mine in enumerate(state.shots))
         return FleetState(state.ships, shots, 1 - seat)
 
     def returns(self, state: FleetState) -> tuple[float, ...]:
@@ -95,7 +95,7 @@ class BattleshipDuel(SeatGame[FleetState]):
 
     def view(self, state: FleetState, seat: int) -> FleetState:
         """Hides the other seat's ships, also after the game."""
-        return state._replace(ships=tuple(own if at == seat else () for at, own in enumerate(state.ships)))
+        return state._replace(ships=tuple(ships if at == seat else () for at, ships in enumerate(state.ships)))
 
     def show(self, view: FleetState, seat: int) -> str:
         signs = {"water": "~", "hit": "x", "sunk": "#"}
@@ -134,11 +134,11 @@ class BattleshipDuel(SeatGame[FleetState]):
 @lru_cache(maxsize=32)
 def spots_of(size: int, length: int) -> tuple[int, ...]:
     """Every way to set a ship, as a mask of cells."""
-    found = set()
+    masks = set()
     for row in range(size):
         for column in range(size):
             if column + length <= size:
-                found.add(sum(1 << row * size + column + k for k in range(length)))
+                masks.add(sum(1 << row * size + column + k for k in range(length)))
             if row + length <= size:
-                found.add(sum(1 << (row + k) * size + column for k in range(length)))
-    return tuple(sorted(found))
+                masks.add(sum(1 << (row + k) * size + column for k in range(length)))
+    return tuple(sorted(masks))

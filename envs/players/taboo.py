@@ -162,11 +162,11 @@ class Taboo(SeatGame[TabooState]):
 
     def parse(self, view: TabooState, seat: int, words: str) -> str:
         """Also reads ``it is not an animal``, ``it's like a fork`` and ``is it a fork?``; never a foul."""
-        found = [word for word in _SIGNS.sub(" ", words).split() if word not in _SMALL]
+        kept = [word for word in _SIGNS.sub(" ", words).split() if word not in _SMALL]
         if seat % 2:
-            return " ".join(found)
-        denied = [word for word in found if word in _NOT]
-        rest = [word for word in found if word not in _NOT]
+            return " ".join(kept)
+        denied = [word for word in kept if word in _NOT]
+        rest = [word for word in kept if word not in _NOT]
         return " ".join([*("not" for _ in denied), *rest]) if len(rest) <= 2 else ""
 
     def foul(self, view: TabooState, seat: int, text: str) -> str:
@@ -210,8 +210,8 @@ class Taboo(SeatGame[TabooState]):
 
     def points(self, state: TabooState, side: int) -> float:
         """What the words that a team has found bring it, and the fouls of the other team."""
-        found = sum(1 / each.fit for each in state.finished if each.side == side and each.fit)
-        return found + sum(each.side != side and each.end.startswith(FOUL) for each in state.finished)
+        points = sum(1 / each.fit for each in state.finished if each.side == side and each.fit)
+        return points + sum(each.side != side and each.end.startswith(FOUL) for each in state.finished)
 
     def returns(self, state: TabooState) -> tuple[float, ...]:
         if self.pairs == 1:
@@ -293,10 +293,10 @@ def fitting(words: Sequence[str], sentences: Sequence[str]) -> list[str]:
 @lru_cache(maxsize=4096)
 def true_sentences(words: tuple[str, ...], secret: str, forbidden: tuple[str, ...]) -> tuple[str, ...]:
     """Every sentence on a secret word: own properties that are not forbidden, lacked ones, words that it is like."""
-    own = [name for name in PROPERTIES[secret] if name not in forbidden]
+    stated = [name for name in PROPERTIES[secret] if name not in forbidden]
     lacked = [f"not {name}" for name in ALL if name not in PROPERTIES[secret]]
     alike = [f"like {word}" for word in words if word != secret]
-    return (*own, *lacked, *(sentence for sentence in alike if true_of(sentence, secret)))
+    return (*stated, *lacked, *(sentence for sentence in alike if true_of(sentence, secret)))
 
 
 @lru_cache(maxsize=16384)
@@ -313,9 +313,9 @@ def forbidden_sets(words: tuple[str, ...], secret: str) -> tuple[str, ...]:
     """
     names = PROPERTIES[secret]
     for size in range(min(FORBIDDEN, len(names) - 1), -1, -1):
-        found = [", ".join(each) for each in combinations(names, size) if can_be_singled_out(words, secret, each)]
-        if found:
-            return tuple(found)
+        sets = [", ".join(each) for each in combinations(names, size) if can_be_singled_out(words, secret, each)]
+        if sets:
+            return tuple(sets)
     return ()
 
 

@@ -532,7 +532,7 @@ def test_a_search_follows_a_shortest_way_and_says_when_there_is_none():
         ways.append(cheapest(0, neighbours, lambda node, goal=goal: -(-abs(goal - node) // 5)))
         assert len(ways[0]) == len(ways[1]) == distances_by_hand(goal, neighbours)
     assert shortest(0, neighbours, lambda node: node == 31) is None
-    assert cheapest(0, neighbours, lambda node: 1 + abs(31 - node), most=50) is None
+    assert cheapest(0, neighbours, lambda node: 1 + abs(31 - node), limit=50) is None
     assert distances([0], lambda node: [(node + 1) % 5, (node - 1) % 5]) == {0: 0, 1: 1, 4: 1, 2: 2, 3: 2}
 
 
