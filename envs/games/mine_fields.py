@@ -19,14 +19,14 @@ class Grid:
         self.height, self.width, self.stride = height, width, width + 1
         self.cells = [row * self.stride + column for row in range(height) for column in range(width)]
         self.all = sum(1 << cell for cell in self.cells)
-        self._near = [self.spread(1 << cell) for cell in range(height * self.stride)]
+        self._near = [self.with_neighbours(1 << cell) for cell in range(height * self.stride)]
         self.far_from = {cell: [1 << other for other in bits(self.all & ~self._near[cell])] for cell in self.cells}
         self._head = "   " + " ".join(COLUMNS[:width])
         self._first_digit, self._blanks = 1 << 4 * height * self.stride, b" " * (2 * height * self.stride)
         row_starts = range(0, 2 * height * self.stride, 2 * self.stride)
         self._lines = [(f"\n{row:>2} ", start, start + 2 * width - 1) for row, start in enumerate(row_starts, 1)]
 
-    def spread(self, cells: int) -> int:
+    def with_neighbours(self, cells: int) -> int:
         """The cells and their neighbours."""
         cells |= cells << 1 | cells >> 1
         return (cells | cells << self.stride | cells >> self.stride) & self.all
@@ -65,7 +65,7 @@ class Grid:
 
     def flood(self, mines: int, opened: int, start: int) -> int:
         """The open cells after cells without mines are opened: those next to no mine open all their neighbours."""
-        return self.flood_among(self.all & ~self.spread(mines), opened, start)
+        return self.flood_among(self.all & ~self.with_neighbours(mines), opened, start)
 
     def flood_among(self, lonely: int, opened: int, start: int) -> int:
         """The same, where the cells next to no mine are known."""
@@ -73,7 +73,7 @@ class Grid:
         while new:
             opened |= new
             if new := new & lonely:
-                new = self.spread(new) & ~opened
+                new = self.with_neighbours(new) & ~opened
         return opened
 
     def compare(self, opened: int, hidden: int, free: int) -> tuple[int, int]:
@@ -134,7 +134,7 @@ def deduce(board: Grid, mines: int, opened: int) -> int:
     makes them mines; two numbers are compared where that leads no further. Of the mines nothing but the open numbers
     and their count is read: whether a number's mines are all known is whether none of the hidden is next to it.
     """
-    with_neighbours, safe = board.spread, 0
+    with_neighbours, safe = board.with_neighbours, 0
     hidden, free = mines & ~opened, board.all & ~opened & ~mines
     while hidden and free:
         new = with_neighbours(opened & ~with_neighbours(hidden)) & free
@@ -164,11 +164,11 @@ def open_by_reasoning(board: Grid, mines: int, first: int, *, help_at_most: int,
         turns: in how many turns ``deduce`` must open the board, which must not be open at once.
     """
     stride, everywhere = board.stride, board.all
-    lonely = everywhere & ~board.spread(mines)
+    lonely = everywhere & ~board.with_neighbours(mines)
     start = opened = board.flood_among(lonely, 0, 1 << first)
     hidden, free, steps, near_hidden = mines, everywhere & ~opened & ~mines, 0, ~lonely
     while free:
-        # What ``spread`` does, without the call: half the time of all this is spent in the next few lines.
+        # What ``with_neighbours`` does, without the call: half the time of all this is spent in the next few lines.
         new = opened & ~near_hidden
         new |= new << 1 | new >> 1
         new = (new | new << stride | new >> stride) & free
@@ -191,7 +191,7 @@ def open_by_reasoning(board: Grid, mines: int, first: int, *, help_at_most: int,
                 if not help_at_most:
                     return None
                 help_at_most -= 1
-                new = free & board.spread(opened) or free
+                new = free & board.with_neighbours(opened) or free
                 new = new >> first << first or new  # the next one from the first cell on
                 new &= -new
                 start = board.flood_among(lonely, start, new)

@@ -55,7 +55,7 @@ class Sokoban(SearchedGame[Store]):
                 continue
             # Goals that lie together and rather at the edge, so that boxes have a way to go.
             corners = [rng.choice(cells) for _ in range(1 if level == 1 else 5)]
-            near, _ = spread(width, walls, 1 << max(corners, key=lambda cell: eccentricity(height, width, cell)))
+            near, _ = distances_from(width, walls, 1 << max(corners, key=lambda cell: eccentricity(height, width, cell)))
             cells.sort(key=lambda cell: near[cell] + rng.random())
             goals = sum([1 << cell for cell in cells[:count]])
             level_made = pull_boxes(rng, width, walls, goals, slides, least + rng.randrange(3))
@@ -164,7 +164,7 @@ def pull_boxes(
     A slide pulls one box one way, once or more. From a position without a pull the walk goes back to the last one.
     None when it takes more than so many slides. The player may begin wherever it is free.
     """
-    far, layers = spread(width, walls, goals)
+    far, layers = distances_from(width, walls, goals)
     chance = rng.random
     ways = []
     for by in (1, -1, width, -width):  # for each way, the cells from which a pull leads farther off, or off a goal
@@ -214,7 +214,7 @@ def shifted(mask: int, by: int) -> int:
     return mask >> by if by > 0 else mask << -by
 
 
-def spread(width: int, walls: int, goals: int) -> tuple[dict[int, int], list[int]]:
+def distances_from(width: int, walls: int, goals: int) -> tuple[dict[int, int], list[int]]:
     """The distance of every floor cell from the nearest goal, a lower bound on the pushes a box there needs; and the
     masks of the cells at each distance."""
     far, layers, reach, distance = {}, [], goals, 0

@@ -307,7 +307,7 @@ def test_cells_are_counted_all_at_once_as_one_by_one(height, width):
         for cell in board.cells:
             count = sum((digit >> cell & 1) << power for power, digit in enumerate(digits))
             assert count == around(board, cells, cell) + (cells >> cell & 1)
-            assert board.spread(cells) >> cell & 1 == int(count > 0)
+            assert board.with_neighbours(cells) >> cell & 1 == int(count > 0)
         assert not any(digit & ~board.all for digit in digits)
 
 
