@@ -112,19 +112,16 @@ def guess_of(action: str) -> int | None:
     if inside.isdecimal() and action[:7] == BOX and action[-1] == "}" and inside.isascii() and len(inside) <= 10:
         return int(inside)  # nothing but a box with a number in it
     guess = read_guess(action)
-    return plainer_guess(action) if guess is None else guess
-
-
-_short_guess = lru_cache(maxsize=4096)(guess_of)  # policies write the same few numbers again and again
-
-
-def plainer_guess(action: str) -> int | None:
-    """The whole number that a reply names in other words, as in "My guess is 1,234."; None where there is none."""
-    for text in plainer_moves(action, nouns=("number",)):
+    if guess is not None:
+        return guess
+    for text in plainer_moves(action, nouns=("number",)):  # as in "My guess is 1,234."
         digits = without_separators(text)
         if digits.isdecimal() and len(digits) <= 10:
             return int(digits)
     return None
+
+
+_short_guess = lru_cache(maxsize=4096)(guess_of)  # policies write the same few numbers again and again
 
 
 def read_guess(action: str) -> int | None:

@@ -91,10 +91,6 @@ class HanoiGame(BoardGame[Tower]):
     def legal(self, board: Tower) -> list[str]:
         return list(moves_from(board.pegs, board.stepwise, board.at))
 
-    def is_legal(self, board: Tower, move: str) -> bool:
-        """Checks the one move: its disc, the size of the disc below, and the peg's distance."""
-        return move in moves_from(board.pegs, board.stepwise, board.at)
-
     def after(self, board: Tower, move: str) -> Tower:
         pegs, stepwise, at, goal = board
         return Tower(pegs, stepwise, moves_from(pegs, stepwise, at)[move], goal)

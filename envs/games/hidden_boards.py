@@ -360,14 +360,7 @@ def _atom(size: int, atoms: int, row: int, column: int) -> int:
 
 
 def _border(size: int, row: int, column: int, start: int) -> int:
-    if row < 0:
-        end = column
-    elif column >= size:
-        end = size + row
-    elif row >= size:
-        end = 2 * size + column
-    else:
-        end = 3 * size + row
+    end = column if row < 0 else 2 * size + column if row >= size else (3 * size if column < 0 else size) + row
     return REFLECTED if end == start else end
 
 

@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from itertools import pairwise, permutations
 from typing import NamedTuple
 
-from rlvr.envs.games.board_game import SearchedGame, cheapest, shortest
+from rlvr.envs.games.board_game import SearchedGame, cheapest, distances, shortest
 from rlvr.envs.games.common import bits, grown
 
 # For each level: rows and columns with the outer wall, walls within, boxes, the most slides in making it, and a bound
@@ -55,7 +55,8 @@ class Sokoban(SearchedGame[Store]):
                 continue
             # Goals that lie together and rather at the edge, so that boxes have a way to go.
             corners = [rng.choice(cells) for _ in range(1 if level == 1 else 5)]
-            near, _ = distances_from(width, walls, 1 << max(corners, key=lambda cell: eccentricity(height, width, cell)))
+            corner = max(corners, key=lambda cell: eccentricity(height, width, cell))
+            near, _ = distances_from(width, walls, 1 << corner)
             cells.sort(key=lambda cell: near[cell] + rng.random())
             goals = sum([1 << cell for cell in cells[:count]])
             level_made = pull_boxes(rng, width, walls, goals, slides, least + rng.randrange(3))
@@ -235,17 +236,12 @@ def distances_from(width: int, walls: int, goals: int) -> tuple[dict[int, int], 
 @lru_cache(maxsize=256)
 def push_counts(width: int, walls: int, goals: int) -> tuple[dict[int, int], ...]:
     """For each goal, the pushes that a lone box needs to it from every cell that it can come from."""
-    tables = []
-    for goal in bits(goals):
-        far = {goal: 0}
-        queue = [goal]
-        for cell in queue:
-            for by in (1, -1, width, -width):
-                if not (walls >> cell + by & 1 or walls >> cell + 2 * by & 1) and cell + by not in far:
-                    far[cell + by] = far[cell] + 1
-                    queue.append(cell + by)
-        tables.append(far)
-    return tuple(tables)
+
+    def pulled(cell: int) -> list[int]:
+        ways = (1, -1, width, -width)
+        return [cell + by for by in ways if not (walls >> cell + by & 1 or walls >> cell + 2 * by & 1)]
+
+    return tuple(distances([goal], pulled) for goal in bits(goals))
 
 
 @lru_cache(maxsize=4096)

@@ -55,7 +55,8 @@ class Taxi(SearchedGame[TaxiTown]):
             mask = sum([1 << cell for cell in cells[:walls]])
             at, station, *stops = cells[walls:]
             trips = tuple(zip(stops[::2], stops[1::2], strict=True))
-            far = {cell: ways_from(size, mask, cell) for cell in (station, *stops)}
+            near = [[there for _, there in ways] for ways in streets(size, mask)]
+            far = {cell: distances([cell], near.__getitem__) for cell in (station, *stops)}
             if not all(cell in far[station] for cell in (at, *stops)):
                 continue
             legs = [far[start][end] for start, end in zip(stops, (at, *stops), strict=False)]
@@ -137,11 +138,6 @@ def streets(size: int, walls: int) -> tuple[tuple[tuple[str, int], ...], ...]:
             )
         )
     return tuple(ways_by_cell)
-
-
-def ways_from(size: int, walls: int, cell: int) -> dict[int, int]:
-    near = streets(size, walls)
-    return distances([cell], lambda here: (there for _, there in near[here]))
 
 
 def drives(board: TaxiTown) -> Iterator[tuple[str, TaxiTown]]:

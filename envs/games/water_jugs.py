@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import combinations
 from typing import NamedTuple
 
-from rlvr.envs.games.board_game import SearchedGame, shortest
+from rlvr.envs.games.board_game import SearchedGame, distances, shortest
 from rlvr.envs.games.common import COLUMNS
 from rlvr.envs.tasks.wording import counted
 
@@ -132,15 +132,9 @@ def pourings(sizes: tuple[int, ...], tap: bool, amounts: tuple[int, ...]) -> Ite
 @lru_cache(maxsize=4096)
 def measures(sizes: tuple[int, ...], tap: bool) -> dict[int, int]:
     """The fewest moves to each amount that can be measured."""
-    start = first_amounts(sizes, tap)
-    far = {start: 0}
+    far = distances([first_amounts(sizes, tap)], lambda now: (after for _, after in pourings(sizes, tap, now)))
     fewest_moves: dict[int, int] = {}
-    queue = [start]
-    for amounts in queue:
+    for amounts, count in far.items():
         for amount in amounts:
-            fewest_moves.setdefault(amount, far[amounts])
-        for _, after in pourings(sizes, tap, amounts):
-            if after not in far:
-                far[after] = far[amounts] + 1
-                queue.append(after)
+            fewest_moves.setdefault(amount, count)
     return fewest_moves

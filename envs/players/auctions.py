@@ -9,7 +9,7 @@ from math import prod
 from typing import NamedTuple
 
 from rlvr.envs.players.bots import bot_odds
-from rlvr.envs.players.game import CHANCE, SeatGame
+from rlvr.envs.players.game import CHANCE, SeatGame, evenly
 
 HIDDEN = -1
 
@@ -64,7 +64,7 @@ class SealedAuction(SeatGame[AuctionState]):
         return () if state.bids else tuple(range(self.seats))
 
     def chance(self, state: AuctionState) -> list[tuple[str, float]]:
-        return [(str(value), 1 / self.most) for value in range(1, self.most + 1)]
+        return evenly(range(1, self.most + 1))
 
     def witnesses(self, state: AuctionState, actor: int) -> Sequence[int]:
         return (len(state.values),) if actor == CHANCE else range(self.seats)

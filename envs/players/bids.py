@@ -9,7 +9,7 @@ from itertools import permutations
 from operator import mul
 from typing import NamedTuple
 
-from rlvr.envs.players.game import CHANCE, SeatGame
+from rlvr.envs.players.game import CHANCE, SeatGame, evenly
 
 MOST_MIXED = 300  # divisions; beyond them the mixture takes seconds
 MIXING_STEPS = 1_000
@@ -54,8 +54,7 @@ class Goofspiel(SeatGame[GoofspielState]):
         return (CHANCE,) if len(state.prizes) == len(state.bids[0]) else (0, 1)
 
     def chance(self, state: GoofspielState) -> list[tuple[str, float]]:
-        left = [prize for prize in range(1, self.cards + 1) if prize not in state.prizes]
-        return [(str(prize), 1 / len(left)) for prize in left]
+        return evenly([prize for prize in range(1, self.cards + 1) if prize not in state.prizes])
 
     def legal(self, state: GoofspielState, seat: int) -> list[str]:
         return [str(card) for card in range(1, self.cards + 1) if card not in state.bids[seat]]

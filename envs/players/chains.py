@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from rlvr.envs.players.game import CHANCE, SeatGame
+from rlvr.envs.players.game import CHANCE, SeatGame, evenly
 from rlvr.envs.players.nouns import NOUNS
 
 
@@ -57,7 +57,7 @@ class WordChain(SeatGame[ChainState]):
         first, last = {word[0] for word in state.words}, {word[-1] for word in state.words}
         after, before = ({word for word in left if word[at] in letters} for at, letters in ((0, last), (-1, first)))
         fitting = sorted(after & before or after | before or left)
-        return [(word, 1 / len(fitting)) for word in fitting]
+        return evenly(fitting)
 
     def legal(self, state: ChainState, seat: int) -> tuple[str, ...]:
         return following(state.words, state.played)

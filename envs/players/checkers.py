@@ -96,17 +96,12 @@ class Checkers(SeatGame[CheckersState]):
         legal = moves_of(state.cells, mover, state.jumper)
         if not legal:
             return -1000.0 if mover == seat else 1000.0
-        forced = is_jump(legal[0])
+        forced = abs(int(legal[0][1]) - int(legal[0][4])) == 2  # a jump, over a piece
         if (steps == 0 and not forced) or jumps == 0:
             return standing(state.cells, seat)
         left = (steps, jumps - 1) if forced else (steps - 1, jumps)
         values = [self._worth(self.apply(state, mover, move), seat, *left) for move in legal]
         return max(values) if mover == seat else min(values)
-
-
-def is_jump(move: str) -> bool:
-    """Whether a move goes over a piece."""
-    return abs(int(move[1]) - int(move[4])) == 2
 
 
 def standing(cells: str, seat: int) -> float:

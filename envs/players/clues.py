@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from rlvr.envs.players.game import CHANCE, SeatGame
+from rlvr.envs.players.game import CHANCE, SeatGame, evenly
 from rlvr.envs.players.nouns import NOUNS, PROPERTIES
 
 ROLES: Final = {"red": 4, "blue": 3, "neutral": 1, "trap": 1}
@@ -64,13 +64,8 @@ class Clues(SeatGame[CluesState]):
         """The team that has won, or -1."""
         roles = Counter(role for _, role in state.found)
         if roles["trap"]:
-            return 1 - self._finder(state)
+            return state.side  # the turn has passed from the team that found it
         return next((side for side, name in enumerate(TEAMS) if roles[name] == ROLES[name]), -1)
-
-    @staticmethod
-    def _finder(state: CluesState) -> int:
-        """The team that found the trap: the turn has passed to the other since."""
-        return 1 - state.side
 
     def actors(self, state: CluesState) -> tuple[int, ...]:
         if len(state.words) < WORDS or len(state.roles) < WORDS:
@@ -82,7 +77,7 @@ class Clues(SeatGame[CluesState]):
     def chance(self, state: CluesState) -> list[tuple[str, float]]:
         if len(state.words) < WORDS:
             left = [noun for noun in NOUNS if noun not in state.words]
-            return [(noun, 1 / len(left)) for noun in left]
+            return evenly(left)
         drawn = Counter(state.roles)
         whole = WORDS - len(state.roles)
         return [(role, (count - drawn[role]) / whole) for role, count in ROLES.items() if count > drawn[role]]

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from rlvr.envs.players.game import CHANCE, SeatGame
+from rlvr.envs.players.game import CHANCE, SeatGame, evenly
 
 JUDGE: Final = 2
 WIDTH: Final = 4  # numbers of a row
@@ -99,7 +99,7 @@ class Debate(SeatGame[DebateState]):
             options = VERDICTS
         else:
             options = next_numbers(state.answers[state.honest] - sum(state.numbers), self.size - len(state.numbers))
-        return [(str(value), 1 / len(options)) for value in options]
+        return evenly(options)
 
     def witnesses(self, state: DebateState, actor: int) -> Sequence[int]:
         return (0, 1) if actor == CHANCE and len(state.answers) == 2 else (0, 1, 2)

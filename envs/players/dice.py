@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import comb
 from typing import NamedTuple
 
-from rlvr.envs.players.game import CHANCE, SeatGame
+from rlvr.envs.players.game import CHANCE, SeatGame, evenly
 
 
 class LiarsState(NamedTuple):
@@ -63,7 +63,7 @@ class LiarsDice(SeatGame[LiarsState]):
         return (len(state.bids) % self.seats,)
 
     def chance(self, state: LiarsState) -> list[tuple[str, float]]:
-        return [(str(face), 1 / 6) for face in range(1, 7)]
+        return evenly(range(1, 7))
 
     def owner(self, state: LiarsState) -> int:
         """The seat whose die is drawn next."""
@@ -201,7 +201,7 @@ class Pig(SeatGame[PigState]):
         return () if max(state.scores) >= self.goal or state.moves >= self.limit else (state.turn,)
 
     def chance(self, state: PigState) -> list[tuple[str, float]]:
-        return [(str(face), 1 / 6) for face in range(1, 7)]
+        return evenly(range(1, 7))
 
     def legal(self, state: PigState, seat: int) -> tuple[str, ...]:
         return ("stop",) if state.scores[seat] + state.turn_total >= self.goal else ("roll", "stop")

@@ -532,6 +532,11 @@ def verdict_of(referee: Referee, match: Match, seat: int) -> Verdict:
     return Verdict(float(returns[seat]), status, reason=reason, parts=parts)  # type: ignore[arg-type]
 
 
+def evenly(options: Sequence[object]) -> list[tuple[str, float]]:
+    """Draws of chance: each option with the same probability."""
+    return [(str(option), 1 / len(options)) for option in options]
+
+
 def drawn(rows: Sequence[Sequence[str]]) -> str:
     """A board with column letters above and row numbers to the left; one symbol a cell, the first row is row 1."""
     lines = [f"{number} {' '.join(row)}" for number, row in enumerate(rows, 1)]

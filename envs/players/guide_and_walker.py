@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from rlvr.envs.players.game import CHANCE, SeatGame, cell_names, drawn
+from rlvr.envs.players.game import CHANCE, SeatGame, cell_names, drawn, evenly
 
 WAYS: Final = {"north": (-1, 0), "east": (0, 1), "south": (1, 0), "west": (0, -1)}
 SIGNS: Final = ("tree", "shop", "lake", "mill")
@@ -88,14 +88,11 @@ class GuideAndWalker(SeatGame[WalkState]):
         elif len(state.signs) < self.size**2:
             options = [BLOCKED] if len(state.signs) in state.blocked else SIGNS
         elif state.goal < 0:
-            options = [self.names[at] for at in cells if max(self._far(state.blocked, at)) >= FAR]
+            options = [self.names[at] for at in cells if max(distances(self.size, state.blocked, at)) >= FAR]
         else:
-            far = self._far(state.blocked, state.goal)
+            far = distances(self.size, state.blocked, state.goal)
             options = [self.names[at] for at in cells if FAR <= far[at] <= self.rounds]
-        return [(move, 1 / len(options)) for move in options]
-
-    def _far(self, blocked: tuple[int, ...], goal: int) -> tuple[int, ...]:
-        return distances(self.size, blocked, goal)
+        return evenly(options)
 
     def witnesses(self, state: WalkState, actor: int) -> Sequence[int]:
         if actor != CHANCE:
@@ -186,7 +183,8 @@ class GuideAndWalker(SeatGame[WalkState]):
 
     def candidates(self, view: WalkState) -> set[int]:
         """The cells where an honest walker may be; all that its steps allow if its reports fit none."""
-        cells = {at for at, far in enumerate(self._far(view.blocked, view.goal)) if FAR <= far <= self.rounds}
+        far = distances(self.size, view.blocked, view.goal)
+        cells = {at for at, steps in enumerate(far) if FAR <= steps <= self.rounds}
         for number, report in enumerate(view.reports):
             cells = {at for at in cells if view.signs[at] == report[0]} or cells
             if number < len(view.steps) and view.steps[number] != "stay":
@@ -197,7 +195,7 @@ class GuideAndWalker(SeatGame[WalkState]):
         return cells
 
     def _best_word(self, view: WalkState, rng: random.Random) -> str:
-        far, cells = self._far(view.blocked, view.goal), self.candidates(view)
+        far, cells = distances(self.size, view.blocked, view.goal), self.candidates(view)
 
         def mean(way: str) -> tuple[float, float]:
             total = 0.0

@@ -243,7 +243,8 @@ class HanabiSmall(SeatGame[HanabiState]):
     @staticmethod
     def _spare(view: HanabiState, odds: Counter[str], hints: Known) -> tuple[bool, bool, float]:
         """How little a card is needed: it is useless for sure, no hint named it, it is probably useless."""
-        useless = sum(count for card, count in odds.items() if not useful(view, card)) / odds.total()
+        stacked = {*on_stacks(view)}
+        useless = sum(count for card, count in odds.items() if card in stacked) / odds.total()
         return (useless == 1, not hints.named, useless)
 
     @staticmethod
@@ -300,11 +301,6 @@ def on_stacks(state: HanabiState) -> Iterator[str]:
 def playable(state: HanabiState, card: str) -> bool:
     """Whether a card is the next of its stack."""
     return state.stacks["rgb".index(card[0])] + 1 == int(card[1])
-
-
-def useful(state: HanabiState, card: str) -> bool:
-    """Whether a card can still be added to its stack, now or later."""
-    return state.stacks["rgb".index(card[0])] < int(card[1])
 
 
 def playable_probability(state: HanabiState, odds: Counter[str]) -> float:

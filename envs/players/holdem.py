@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Final, NamedTuple
 
-from rlvr.envs.players.game import CHANCE, SeatGame
+from rlvr.envs.players.game import CHANCE, SeatGame, evenly
 
 RANKS: Final = "9tjqka"
 SUITS: Final = "cdhs"
@@ -87,8 +87,7 @@ class NoLimitHoldem(SeatGame[HoldemState]):
 
     def chance(self, state: HoldemState) -> list[tuple[str, float]]:
         dealt = {*state.hands[0], *state.hands[1], *state.board}
-        left = [card for card in DECK if card not in dealt]
-        return [(card, 1 / len(left)) for card in left]
+        return evenly([card for card in DECK if card not in dealt])
 
     def witnesses(self, state: HoldemState, actor: int) -> Sequence[int]:
         if actor == CHANCE and len(state.hands[1]) < 2:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from rlvr.envs.players.bots import bot_odds
 from rlvr.envs.players.exploitability import BestResponse, best_response
-from rlvr.envs.players.game import CHANCE, SeatGame
+from rlvr.envs.players.game import CHANCE, SeatGame, evenly
 
 HIDDEN = "?"
 
@@ -74,8 +74,7 @@ class KuhnPoker(SmallPoker):
         return (1,) if state.moves in ("c", "b") else ()
 
     def chance(self, state: KuhnState) -> list[tuple[str, float]]:
-        left = [rank for rank in self.ranks if rank not in state.cards]
-        return [(rank, 1 / len(left)) for rank in left]
+        return evenly([rank for rank in self.ranks if rank not in state.cards])
 
     def witnesses(self, state: KuhnState, actor: int) -> Sequence[int]:
         return (len(state.cards),) if actor == CHANCE else (0, 1)

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from rlvr.envs.core.seeding import stream
-from rlvr.envs.players.game import CHANCE, SeatGame
+from rlvr.envs.players.game import CHANCE, SeatGame, evenly
 
 DEALT: Final = 6  # numbers of a round
 SMALLEST, LARGEST = 2, 99  # of the numbers that are dealt
@@ -136,8 +136,7 @@ class ProposerSolver(SeatGame[ProposalState]):
     def chance(self, state: ProposalState) -> list[tuple[str, float]]:
         if len(state.proposals) > len(state.answers):
             return [(str(number), 1 / (GROWTH + 1)) for number in range(GROWTH + 1)]
-        left = [number for number in range(SMALLEST, LARGEST + 1) if number not in state.dealt]
-        return [(str(number), 1 / len(left)) for number in left]
+        return evenly([number for number in range(SMALLEST, LARGEST + 1) if number not in state.dealt])
 
     @staticmethod
     def hand(state: ProposalState) -> tuple[int, ...]:

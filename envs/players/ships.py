@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from rlvr.envs.players.game import CHANCE, SeatGame, cell_names, drawn
+from rlvr.envs.players.game import CHANCE, SeatGame, cell_names, drawn, evenly
 
 
 class FleetState(NamedTuple):
@@ -68,8 +68,7 @@ class BattleshipDuel(SeatGame[FleetState]):
     def chance(self, state: FleetState) -> list[tuple[str, float]]:
         ships = state.ships[self.owner(state)]
         taken = sum(ships)
-        spots = [mask for mask in spots_of(self.size, self.lengths[len(ships)]) if not mask & taken]
-        return [(str(mask), 1 / len(spots)) for mask in spots]
+        return evenly([mask for mask in spots_of(self.size, self.lengths[len(ships)]) if not mask & taken])
 
     def witnesses(self, state: FleetState, actor: int) -> Sequence[int]:
         return (self.owner(state),) if actor == CHANCE else (0, 1)

@@ -205,15 +205,10 @@ class AsSingleAgent(Task[SeatEpisode]):
         for _ in range(moves):
             (mover,) = self.referee.to_move(match)
             after = self.referee.play(match, mover, rng.choice(self.referee.legal(match, mover)))
-            if not self.referee.to_move(after) or self._wins_at_once(after):
-                break
+            if not (movers := self.referee.to_move(after)) or self.game.can_end(after.state, movers[0]):
+                break  # a task that begins with a move that ends the game is decided by luck
             match = after
         return match
-
-    def _wins_at_once(self, match: Match) -> bool:
-        """Whether a move ends the game at once: a task that begins so is decided by luck."""
-        (mover,) = self.referee.to_move(match)
-        return self.game.can_end(match.state, mover)
 
     def advanced(self, episode: SeatEpisode) -> SeatEpisode:
         """The episode after the bots' moves, until the own seat or a language model's moves, or the match is over."""

@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import Final, NamedTuple
 
 from rlvr.envs.players.fouls import foul_in
-from rlvr.envs.players.game import CHANCE, SeatGame
+from rlvr.envs.players.game import CHANCE, SeatGame, evenly
 from rlvr.envs.players.nouns import NOUNS, PROPERTIES
 from rlvr.envs.rewards.moves import move_text
 
@@ -137,7 +137,7 @@ class Taboo(SeatGame[TabooState]):
             options = [word for word in left if forbidden_sets(left, word)] or list(left)
         else:
             options = list(forbidden_sets(self.left(state), state.secret)) or [""]
-        return [(move, 1 / len(options)) for move in options]
+        return evenly(options)
 
     def witnesses(self, state: TabooState, actor: int) -> Sequence[int]:
         return (2 * state.side,) if actor == CHANCE and len(state.words) == WORDS else range(self.seats)
@@ -232,7 +232,7 @@ class Taboo(SeatGame[TabooState]):
         lines = [f"Words: {'; '.join(words)}."]
         for each in view.finished:
             sentences = f" ({'; '.join(each.sentences)})" if each.sentences else ""
-            end = f"found, {point_text(each.fit)}" if each.fit else each.end
+            end = f"found, {'1 point' if each.fit == 1 else f'1/{each.fit} of a point'}" if each.fit else each.end
             lines.append(f"{self._whose(each.side)}{each.word}{sentences}: {end}.")
         if not self.over(view):
             if view.secret:
@@ -344,8 +344,3 @@ def shortest_plan(
         if fewest == 1:
             break
     return tuple(unique[rest] for rest in best)
-
-
-def point_text(fit: int) -> str:
-    """``1 point``, or ``1/3 of a point``."""
-    return "1 point" if fit == 1 else f"1/{fit} of a point"
