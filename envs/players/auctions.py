@@ -9,7 +9,7 @@ from math import prod
 from typing import NamedTuple
 
 from rlvr.envs.players.bots import bot_odds
-from rlvr.envs.players.game import CHANCE, SeatGame, evenly
+from rlvr.envs.players.game import CHANCE, SeatGame, check_range, evenly
 
 HIDDEN = -1
 
@@ -41,10 +41,8 @@ class SealedAuction(SeatGame[AuctionState]):
     stake = 1.5
 
     def __init__(self, *, seats: int = 3, most: int = 20, second_price: bool = False) -> None:
-        if not 2 <= seats <= 6:
-            raise ValueError(f"an auction has 2 to 6 seats, not {seats}")
-        if not 2 <= most <= 100:
-            raise ValueError(f"the highest value must be 2 to 100, not {most}")
+        check_range("seats", seats, 2, 6)
+        check_range("most", most, 2, 100)
         self.seats, self.most, self.second_price = seats, most, second_price
         self.lowest, self.highest = -float(most), float(most)
         self._below: dict[tuple[str, int], tuple[float, ...]] = {}

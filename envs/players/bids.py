@@ -9,7 +9,7 @@ from itertools import permutations
 from operator import mul
 from typing import NamedTuple
 
-from rlvr.envs.players.game import CHANCE, SeatGame, evenly
+from rlvr.envs.players.game import CHANCE, SeatGame, check_range, evenly
 
 MOST_MIXED = 300  # divisions; beyond them the mixture takes seconds
 MIXING_STEPS = 1_000
@@ -35,8 +35,7 @@ class Goofspiel(SeatGame[GoofspielState]):
     perfect_information = False
 
     def __init__(self, *, cards: int = 5) -> None:
-        if not 2 <= cards <= 13:
-            raise ValueError(f"cards must be 2 to 13, not {cards}")
+        check_range("cards", cards, 2, 13)
         self.cards = cards
         self.decisions = self.cards  # one bid for each card
 

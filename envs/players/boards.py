@@ -6,7 +6,7 @@ import random
 from functools import lru_cache
 from typing import NamedTuple
 
-from rlvr.envs.players.game import SeatGame, cell_names, drawn
+from rlvr.envs.players.game import SeatGame, cell_names, check_range, drawn
 
 
 class BoardPosition(NamedTuple):
@@ -26,9 +26,7 @@ class StoneGame(SeatGame[BoardPosition]):
 
     first_state: BoardPosition
 
-    def __init__(self, *, size: int, least: int, most: int) -> None:
-        if not least <= size <= most:
-            raise ValueError(f"size must be {least} to {most}, not {size}")
+    def __init__(self, size: int) -> None:
         self.size, self.names = size, cell_names(size, size)
         self.cell_of = {name: cell for cell, name in enumerate(self.names)}
         self.first_state = BoardPosition("." * size**2)
@@ -56,7 +54,7 @@ class Othello(StoneGame):
     opening = (0, 8)
 
     def __init__(self) -> None:
-        super().__init__(size=8, least=8, most=8)
+        super().__init__(8)
         self.first_state = BoardPosition("." * 27 + "OX" + "." * 6 + "XO" + "." * 27)
 
     def rules(self) -> str:
@@ -146,7 +144,8 @@ class Breakthrough(StoneGame):
     opening = (0, 6)
 
     def __init__(self, *, size: int = 6) -> None:
-        super().__init__(size=size, least=5, most=9)
+        check_range("size", size, 5, 9)
+        super().__init__(size)
         self.decisions = size * size * 2  # more than any game takes
         self.first_state = BoardPosition("X" * 2 * size + "." * (size - 4) * size + "O" * 2 * size)
 
@@ -221,7 +220,8 @@ class Hex(StoneGame):
     opening = (0, 4)
 
     def __init__(self, *, size: int = 5) -> None:
-        super().__init__(size=size, least=3, most=11)
+        check_range("size", size, 3, 11)
+        super().__init__(size)
         self.neighbours = [self._around(*divmod(cell, size)) for cell in range(size * size)]
         self.decisions = (size**2 + 1) // 2  # half of the cells: the board never stays without a winner
 

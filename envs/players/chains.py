@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from rlvr.envs.players.game import CHANCE, SeatGame, evenly
+from rlvr.envs.players.game import CHANCE, SeatGame, check_range, evenly
 from rlvr.envs.players.nouns import NOUNS
 
 
@@ -31,8 +31,7 @@ class WordChain(SeatGame[ChainState]):
     nouns = ("word",)
 
     def __init__(self, *, words: int = 18) -> None:
-        if not 4 <= words <= 20:
-            raise ValueError(f"a list has 4 to 20 words, not {words}")
+        check_range("words", words, 4, 20)
         self.words = words
         self.decisions = (self.words + 1) // 2  # half of the words
 

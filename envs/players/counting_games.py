@@ -6,7 +6,7 @@ import random
 from functools import lru_cache
 from typing import NamedTuple
 
-from rlvr.envs.players.game import COLUMNS, SeatGame
+from rlvr.envs.players.game import COLUMNS, SeatGame, check_range
 
 
 class NimState(NamedTuple):
@@ -99,8 +99,7 @@ class DotsAndBoxes(SeatGame[DotsState]):
     opening = (1, 4)
 
     def __init__(self, *, size: int = 2) -> None:
-        if not 1 <= size <= 5:
-            raise ValueError(f"size must be 1 to 5 boxes, not {size}")
+        check_range("size", size, 1, 5)
         self.size = size
         across = [f"h{row + 1}{column + 1}" for row in range(size + 1) for column in range(size)]
         upright = [f"v{row + 1}{column + 1}" for row in range(size) for column in range(size + 1)]

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import product
 from typing import Any, Final, NamedTuple
 
-from rlvr.envs.players.game import CHANCE, SeatGame
+from rlvr.envs.players.game import CHANCE, SeatGame, check_range
 
 HIDDEN: Final = -1
 WORTH: Final = 10  # what all things together are worth to each seat
@@ -32,8 +32,7 @@ class _Negotiation(SeatGame[Any]):
     full_success = "as much as in the Nash bargaining solution, the deal with the greatest product of both gains"
 
     def __init__(self, *, turns: int = 8) -> None:
-        if not 2 <= turns <= 20:
-            raise ValueError(f"turns must be 2 to 20, not {turns}")
+        check_range("turns", turns, 2, 20)
         self.turns, self.decisions = turns, (turns + 1) // 2
 
     def outcome(self, returns: Sequence[float], seat: int) -> float:
@@ -78,7 +77,7 @@ class PriceNegotiation(_Negotiation):
     title = "Negotiation over a price"
     first_state = PriceState()
     nouns = ("coins", "price", "i")
-    most = 30
+    highest_price = 30
     full_success = (  # which may lie between two whole prices, so that no offer has exactly this product
         "half of what the thing is worth above its cost: that is the Nash bargaining solution, the price with the "
         "greatest product of both gains"
@@ -86,14 +85,16 @@ class PriceNegotiation(_Negotiation):
 
     def __init__(self, *, turns: int = 8) -> None:
         super().__init__(turns=turns)
-        self.lowest = (LEAST_VALUE - self.most) / (LEAST_ROOM / 2)  # the buyer pays the most for what is worth least
+        self.lowest = (LEAST_VALUE - self.highest_price) / (
+            LEAST_ROOM / 2
+        )  # the buyer pays the most for what is worth least
 
     def rules(self) -> str:
         return (
             "A negotiation over a price. Seat 0 sells a thing that costs it a whole number of coins from 1 to 15; seat "
             "1 buys, and the thing is worth from 4 to 12 coins more to it than it costs the seller. Each seat knows "
             "its own number alone. If they agree on a price, the seller gains the price less the cost and the buyer "
-            f"gains the value less the price. An offer is a price from 0 to {self.most}, such as offer 12. "
+            f"gains the value less the price. An offer is a price from 0 to {self.highest_price}, such as offer 12. "
             f"{self._course()}"
         )
 
@@ -110,7 +111,9 @@ class PriceNegotiation(_Negotiation):
         return (len(state.limits),) if actor == CHANCE else (0, 1)
 
     def legal(self, state: PriceState, seat: int) -> list[str]:
-        offers = [f"offer {price}" for price in range(self.most + 1)] if len(state.offers) < self.turns - 1 else []
+        offers = (
+            [f"offer {price}" for price in range(self.highest_price + 1)] if len(state.offers) < self.turns - 1 else []
+        )
         return [*self._answers(state.offers), *offers]
 
     def parse(self, view: PriceState, seat: int, words: str) -> str:
@@ -175,7 +178,7 @@ class PriceNegotiation(_Negotiation):
                 return "accept"
         if turn_now == self.turns - 1:
             return NO_DEAL
-        return f"offer {max(0, min(self.most, limit + sign * wish(turn_now)))}"
+        return f"offer {max(0, min(self.highest_price, limit + sign * wish(turn_now)))}"
 
 
 def price_of(offer: str) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import comb
 from typing import NamedTuple
 
-from rlvr.envs.players.game import CHANCE, SeatGame, evenly
+from rlvr.envs.players.game import CHANCE, SeatGame, check_range, evenly
 
 
 class LiarsState(NamedTuple):
@@ -31,10 +31,8 @@ class LiarsDice(SeatGame[LiarsState]):
     nouns = ("bid", "dice", "die", "times")
 
     def __init__(self, *, seats: int = 2, dice: int = 2) -> None:
-        if not 2 <= seats <= 6:
-            raise ValueError(f"liar's dice has 2 to 6 seats, not {seats}")
-        if not 1 <= dice <= 5:
-            raise ValueError(f"each seat has 1 to 5 dice, not {dice}")
+        check_range("seats", seats, 2, 6)
+        check_range("dice", dice, 1, 5)
         self.seats, self.dice = seats, dice
         self.lowest = -1.0
         self.highest = 1.0 / (seats - 1) if seats > 2 else 1.0
@@ -168,10 +166,8 @@ class Pig(SeatGame[PigState]):
     opening = (0, 0)
 
     def __init__(self, *, seats: int = 2, goal: int = 75) -> None:
-        if not 2 <= seats <= 6:
-            raise ValueError(f"pig has 2 to 6 seats, not {seats}")
-        if not 2 <= goal <= 100:
-            raise ValueError(f"the goal must be 2 to 100, not {goal}")
+        check_range("seats", seats, 2, 6)
+        check_range("goal", goal, 2, 100)
         self.seats, self.goal = seats, goal
         self.highest = 1.0
         self.lowest = -1.0 / (seats - 1) if seats > 2 else -1.0

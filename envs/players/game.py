@@ -384,17 +384,17 @@ class Referee:
 
     # what a seat reads
 
-    def observe(self, match: Match, seat: int, since: int = 0, *, own: bool = False) -> str:
+    def observe(self, match: Match, seat: int, since: int = 0, *, own_moves: bool = False) -> str:
         """What a seat reads: what others did since event ``since``, its view, and its legal moves when it moves.
 
         It is a function of the seat's own information: of its view, the events it witnessed and its own faults. With
-        ``own`` the seat's own moves are among those events.
+        ``own_moves`` the seat's own moves are among those events.
         """
         game = self.game
         if not 0 <= seat < game.seats:
             raise NotThisSeat(f"there is no seat {seat}: seats are 0 to {game.seats - 1}")
         view = game.view(match.state, seat)
-        hidden = (CHANCE,) if own else (CHANCE, seat)
+        hidden = (CHANCE,) if own_moves else (CHANCE, seat)
         lines = [
             f"Seat {event.actor}{' (you)' if event.actor == seat else ''}: {event.move}."
             for event in match.log[since:]
@@ -429,7 +429,7 @@ class Referee:
             else f"After an illegal move you move again, but {self.tries} illegal moves forfeit the game."
         )
         head = f"{self.game.rules()}\n{faults}\nYou are seat {seat}; there are {seats}."
-        return f"{head}\n\n{self.observe(match, seat, own=True)}"
+        return f"{head}\n\n{self.observe(match, seat, own_moves=True)}"
 
     def record(self, match: Match) -> dict[str, Any]:
         """All seats' moves in plain JSON; ``replay`` makes the same match of it."""
@@ -530,6 +530,12 @@ def verdict_of(referee: Referee, match: Match, seat: int) -> Verdict:
         reason = f"the returns are {text}"
     status = "correct" if share >= 1 else "partial" if share else "wrong"
     return Verdict(float(returns[seat]), status, reason=reason, parts=parts)  # type: ignore[arg-type]
+
+
+def check_range(name: str, value: float, low: float, high: float) -> None:
+    """Raise ValueError where a setting is not from ``low`` to ``high``."""
+    if not low <= value <= high:
+        raise ValueError(f"{name} must be {low} to {high}, not {value!r}")
 
 
 def evenly(options: Sequence[object]) -> list[tuple[str, float]]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from rlvr.envs.players.game import CHANCE, SeatGame, cell_names, drawn, evenly
+from rlvr.envs.players.game import CHANCE, SeatGame, cell_names, check_range, drawn, evenly
 
 WAYS: Final = {"north": (-1, 0), "east": (0, 1), "south": (1, 0), "west": (0, -1)}
 SIGNS: Final = ("tree", "shop", "lake", "mill")
@@ -49,10 +49,8 @@ class GuideAndWalker(SeatGame[WalkState]):
     lowest, highest = 0.0, 1.0
 
     def __init__(self, *, size: int = 5, rounds: int = 12) -> None:
-        if not 4 <= size <= 7:
-            raise ValueError(f"size must be 4 to 7, not {size}")
-        if not FAR <= rounds <= 40:
-            raise ValueError(f"rounds must be {FAR} to 40, not {rounds}")
+        check_range("size", size, 4, 7)
+        check_range("rounds", rounds, FAR, 40)
         self.size, self.rounds, self.holes = size, rounds, size
         self.names = cell_names(size, size)
         self.decisions = 2 * self.rounds  # the walker speaks and walks in each round

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from rlvr.envs.players.game import CHANCE, SeatGame
+from rlvr.envs.players.game import CHANCE, SeatGame, check_range
 
 COLOURS: Final = {"r": "red", "g": "green", "b": "blue"}
 COPIES: Final = {1: 3, 2: 2, 3: 1}  # of each colour
@@ -65,10 +65,8 @@ class HanabiSmall(SeatGame[HanabiState]):
     lowest, highest = 0.0, float(BEST)
 
     def __init__(self, *, seats: int = 2, hand: int = 3) -> None:
-        if not 2 <= seats <= 4:
-            raise ValueError(f"Hanabi has 2 to 4 seats here, not {seats}")
-        if not 2 <= hand <= 4:
-            raise ValueError(f"a hand has 2 to 4 cards, not {hand}")
+        check_range("seats", seats, 2, 4)
+        check_range("hand", hand, 2, 4)
         self.seats, self.hand = seats, hand
         self.teams = (0,) * self.seats
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Final, NamedTuple
 
-from rlvr.envs.players.game import CHANCE, SeatGame, evenly
+from rlvr.envs.players.game import CHANCE, SeatGame, check_range, evenly
 
 RANKS: Final = "9tjqka"
 SUITS: Final = "cdhs"
@@ -49,8 +49,7 @@ class NoLimitHoldem(SeatGame[HoldemState]):
     level_bots = ("mixed:0.5", "mixed:0.4", "mixed:0.35")
 
     def __init__(self, *, stack: int = 20) -> None:
-        if not 4 <= stack <= 50:
-            raise ValueError(f"stack must be 4 to 50, not {stack}")
+        check_range("stack", stack, 4, 50)
         self.stack = stack
         self.lowest, self.highest = -float(stack), float(stack)
         # each raise adds two chips at least, and each round has a call or a check besides

@@ -241,7 +241,7 @@ class WildTicTacToe(StoneGame):
     opening = (1, 3)
 
     def __init__(self) -> None:
-        super().__init__(size=3, least=3, most=3)
+        super().__init__(3)
 
     def rules(self) -> str:
         return (

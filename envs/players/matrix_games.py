@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
-from rlvr.envs.players.game import SeatGame
+from rlvr.envs.players.game import SeatGame, check_range
 
 MOST_TRIED = 1 << 12  # sequences of moves, to find what can be had against a habit
 # Payoffs of seat 0 and seat 1 for each pair of moves.
@@ -141,8 +141,7 @@ class MatrixGame(SeatGame[MatrixState]):
     def __init__(self, *, matrix: str = "prisoners_dilemma", rounds: int = 8) -> None:
         if matrix not in MATRICES:
             raise ValueError(f"there is no matrix {matrix!r}; there are {', '.join(MATRICES)}")
-        if not 1 <= rounds <= 100:
-            raise ValueError(f"rounds must be 1 to 100, not {rounds}")
+        check_range("rounds", rounds, 1, 100)
         self.matrix, self.decisions = matrix, rounds
         self._known_bounds: dict[tuple[str, int], tuple[float, float]] = {}
         levels = MATRICES[matrix]["habits"]

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from rlvr.envs.core.seeding import stream
-from rlvr.envs.players.game import CHANCE, SeatGame, evenly
+from rlvr.envs.players.game import CHANCE, SeatGame, check_range, evenly
 
 DEALT: Final = 6  # numbers of a round
 SMALLEST, LARGEST = 2, 99  # of the numbers that are dealt
@@ -76,10 +76,8 @@ class ProposerSolver(SeatGame[ProposalState]):
     nouns = ("task", "propose", "my", "i")
 
     def __init__(self, *, rounds: int = 3, solvers: int = 1, pays: str = "difficulty") -> None:
-        if not 1 <= rounds <= 8:
-            raise ValueError(f"rounds must be 1 to 8, not {rounds}")
-        if not 1 <= solvers <= 8:
-            raise ValueError(f"solvers must be 1 to 8, not {solvers}")
+        check_range("rounds", rounds, 1, 8)
+        check_range("solvers", solvers, 1, 8)
         if pays not in PAYS:
             raise ValueError(f"pays must be one of {', '.join(PAYS)}, not {pays!r}")
         if pays != "difficulty" and solvers == 1:
@@ -124,13 +122,13 @@ class ProposerSolver(SeatGame[ProposalState]):
     @staticmethod
     def is_posed(state: ProposalState) -> bool:
         """Whether chance has added to all numbers of the proposals."""
-        return len(state.added) == sum(len(known(text).numbers) for text in state.proposals)
+        return len(state.added) == sum(len(checked_task(text).numbers) for text in state.proposals)
 
     @staticmethod
     def task(state: ProposalState, at: int) -> CheckedTask:
         """The task of a round: its proposal with what was added."""
-        first = sum(len(known(text).numbers) for text in state.proposals[:at])
-        proposal = known(state.proposals[at])
+        first = sum(len(checked_task(text).numbers) for text in state.proposals[:at])
+        proposal = checked_task(state.proposals[at])
         return grown(proposal.text, state.added[first : first + len(proposal.numbers)])
 
     def chance(self, state: ProposalState) -> list[tuple[str, float]]:
@@ -242,7 +240,7 @@ class ProposerSolver(SeatGame[ProposalState]):
             task = self.task(view, at)
             solved = sum(answer == task.value for answer in answers) * 2 >= len(answers)
             target = min(1.5 * target, FULL) if solved else max(target / 2, 1)
-        tasks = [known(text) for text in self.legal(view, 0)]
+        tasks = [checked_task(text) for text in self.legal(view, 0)]
         return min(tasks, key=lambda task: (abs(min(task.work, FULL) - target), rng.random())).text
 
 
@@ -256,7 +254,7 @@ def operations(task: CheckedTask) -> str:
     return f"{task.work} digit operation{'s' * (task.work != 1)}"
 
 
-def known(text: str) -> CheckedTask:
+def checked_task(text: str) -> CheckedTask:
     """A task that was checked before."""
     task = checked(text)
     if task is None:
@@ -301,7 +299,7 @@ class ExpressionPart(NamedTuple):
     value: int
     work: int
     least: int
-    most: int
+    greatest: int
 
 
 def _part(node: ast.AST, numbers: list[int], growth: int) -> ExpressionPart | None:
@@ -321,8 +319,8 @@ def _part(node: ast.AST, numbers: list[int], growth: int) -> ExpressionPart | No
 
 def joined(sign: str, left: ExpressionPart, right: ExpressionPart) -> ExpressionPart | None:
     """One operation; None where it may leave the bounds, which are sharp: numbers are positive and occur once."""
-    against = (right.most, right.least) if sign == "-" else (right.least, right.most)
-    least, greatest = combined(sign, left.least, against[0]), combined(sign, left.most, against[1])
+    against = (right.greatest, right.least) if sign == "-" else (right.least, right.greatest)
+    least, greatest = combined(sign, left.least, against[0]), combined(sign, left.greatest, against[1])
     if least < LEAST or greatest > MOST:
         return None
     work = left.work + right.work + digit_operations(sign, left.value, right.value)
@@ -359,5 +357,5 @@ def examples(hand: tuple[int, ...]) -> tuple[str, ...]:
             sign, part = rng.choice(fits)
             parts.append((f"({left} {sign} {right})", part))
         else:
-            texts[known(parts[0][0]).text] = None
+            texts[checked_task(parts[0][0]).text] = None
     return tuple(texts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from rlvr.envs.players.game import SeatGame
+from rlvr.envs.players.game import SeatGame, check_range
 
 # What is the same in several rounds as in one.
 _SHARED: Final = (
@@ -46,8 +46,7 @@ class Rounds(SeatGame[RoundsState]):
     """
 
     def __init__(self, game: SeatGame[Any], rounds: int) -> None:
-        if not 2 <= rounds <= 100:
-            raise ValueError(f"rounds must be 2 to 100, not {rounds}")
+        check_range("rounds", rounds, 2, 100)
         self.game, self.rounds = game, rounds
         for name in _SHARED:
             setattr(self, name, getattr(game, name))

@@ -122,8 +122,8 @@ class UserAndAgent(SeatGame[ServiceState]):
         if type(level) is not int or not 1 <= level <= world().levels:
             raise ValueError(f"level must be 1 to {world().levels}, not {level!r}")
         self.level = level
-        self.most: int = world().turns(level) + 4
-        self.decisions = self.most + 1  # the agent's moves, and an answer to each question
+        self.move_limit: int = world().turns(level) + 4
+        self.decisions = self.move_limit + 1  # the agent's moves, and an answer to each question
 
     def rules(self) -> str:
         rules = " ".join(world().task.partition("\n\n")[2].split())
@@ -140,7 +140,7 @@ class UserAndAgent(SeatGame[ServiceState]):
             "by mistake, or too expensive), send order 1700 to new address, return product 5 of order 1700 to payment "
             "(or credit), exchange product 5 of order 1700 for product 8, and give 10 credit to customer 3 (or 15). "
             "The last move of the agent closes the ticket, such as close 1 0: with how many requests were carried out "
-            f"and the number of the rule that forbids the rest, or 0. The agent has {self.most} moves. {rules} "
+            f"and the number of the rule that forbids the rest, or 0. The agent has {self.move_limit} moves. {rules} "
             "The agent has succeeded if the database is then as the rules and the requests demand, and nothing else is "
             "changed, all that had to be looked at was looked at, and the ticket says what was done. The user has "
             "succeeded if database and ticket are so, it has said nothing untrue, and it has stated each of its "
@@ -151,7 +151,7 @@ class UserAndAgent(SeatGame[ServiceState]):
         """Chance stocks the shop; the user speaks when asked, and else the agent moves until the ticket is closed."""
         if len(state.seeds) < 2:
             return (CHANCE,)
-        if closed(state) or state.moves == self.most:
+        if closed(state) or state.moves == self.move_limit:
             return ()
         return (state.turn,)
 
@@ -248,7 +248,7 @@ class UserAndAgent(SeatGame[ServiceState]):
             if not requested(view):
                 lines.append("The user did not state all of its requests.")
         elif seat == AGENT:
-            lines.append(f"Moves left: {self.most - view.moves}.")
+            lines.append(f"Moves left: {self.move_limit - view.moves}.")
         return "\n".join(lines)
 
     def expert(self, view: ServiceState, seat: int, rng: random.Random) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from rlvr.envs.players.game import CHANCE, SeatGame, cell_names, drawn, evenly
+from rlvr.envs.players.game import CHANCE, SeatGame, cell_names, check_range, drawn, evenly
 
 
 class FleetState(NamedTuple):
@@ -34,8 +34,7 @@ class BattleshipDuel(SeatGame[FleetState]):
     nouns = ("cell", "shot", "fire", "at")
 
     def __init__(self, *, size: int = 5, ships: tuple[int, ...] = (3, 2)) -> None:
-        if not 4 <= size <= 8:
-            raise ValueError(f"size must be 4 to 8, not {size}")
+        check_range("size", size, 4, 8)
         if not 1 <= len(ships) <= 4 or not all(1 <= length <= 4 for length in ships):
             raise ValueError(f"ships are 1 to 4 lengths from 1 to 4, not {ships!r}")
         self.size, self.lengths = size, tuple(ships)

@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import Final, NamedTuple
 
 from rlvr.envs.players.fouls import foul_in
-from rlvr.envs.players.game import CHANCE, SeatGame, evenly
+from rlvr.envs.players.game import CHANCE, SeatGame, check_range, evenly
 from rlvr.envs.players.nouns import NOUNS, PROPERTIES
 from rlvr.envs.rewards.moves import move_text
 
@@ -78,8 +78,7 @@ class Taboo(SeatGame[TabooState]):
     def __init__(self, *, pairs: int = 1, sentences: int = 6) -> None:
         if pairs not in (1, 2):
             raise ValueError(f"taboo has 1 or 2 pairs, not {pairs}")
-        if not ROUNDS <= sentences <= 20:
-            raise ValueError(f"a team has {ROUNDS} to 20 sentences, not {sentences}")
+        check_range("sentences", sentences, ROUNDS, 20)
         self.pairs, self.sentences, self.seats = pairs, sentences, 2 * pairs
         self.zero_sum = pairs == 2
         self.lowest, self.highest = (-1.0, 1.0) if pairs == 2 else (0.0, 1.0)

@@ -279,7 +279,7 @@ def test_the_bounds_of_a_price_are_those_of_the_worst_deal():
         game.returns(PriceState((cost, cost + room), (f"offer {price}",), "accept"))
         for cost in range(1, 16)
         for room in range(4, 13)
-        for price in range(game.most + 1)
+        for price in range(game.highest_price + 1)
     ]
     assert min(map(min, deals)) == game.lowest
     assert max(map(max, deals)) == game.highest

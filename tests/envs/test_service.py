@@ -166,7 +166,7 @@ def test_an_agent_that_never_closes_loses_with_its_user():
     match = referee.begin("0")
     while movers := referee.to_move(match):
         match = referee.play(match, movers[0], "ask email" if movers[0] == AGENT else NOTHING)
-    assert match.state.moves == game.most
+    assert match.state.moves == game.move_limit
     assert referee.returns(match) == (0.0, 0.0)
 
 
