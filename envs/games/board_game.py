@@ -43,7 +43,6 @@ class BoardGame(Game[BoardState], Generic[B]):
     not show.
     """
 
-    levels = 5
     nouns: ClassVar[Collection[str]] = ("one", "step", "cell", "square", "direction")
     move_form: ClassVar[str] = "A move is up, down, left or right."
 

@@ -8,7 +8,7 @@ win most points on average, whatever the cards bring.
 from __future__ import annotations
 
 import random
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import ClassVar, Final, NamedTuple
 
 from rlvr.envs.core.verdict import Status, Verdict
@@ -38,7 +38,6 @@ class HigherLower(Game[Deck]):
     Episode end: that many right calls, too many wrong ones, or the turns are used up.
     """
 
-    levels = 5
     verbs = ("higher", "lower")
     always_solvable = False
     # For each level: the highest card, how many there are of each, the calls, and how many must be right.
@@ -141,7 +140,6 @@ class Blackjack(Game[BlackjackTable]):
     Episode end: the last hand is settled, or the turns are used up.
     """
 
-    levels = 5
     verbs = ("hit", "stand", "double")
     nouns = ("me", "down")
     reward = (
@@ -334,23 +332,15 @@ def stand_value(points: int, ends: dict[int, float], stake: int) -> float:
     """The expected points of standing."""
     if points > 21:
         return -float(stake)
-    value = 0.0
-    for end, share in ends.items():
-        result = 1 if end > 21 else (points > end) - (points < end)
-        value += share * stake * result
-    return value
+    return sum(share * stake * (1 if end > 21 else (points > end) - (points < end)) for end, share in ends.items())
 
 
 def hit_value(now: Total, counts: tuple[int, ...], ends: dict[int, float]) -> float:
     """The expected points of one card more, if every later choice is the best one."""
-    values: dict[Total, float] = {}
 
+    @cache
     def after(hand: Total) -> float:
-        if hand[0] > 21:
-            return -1.0
-        if hand not in values:
-            values[hand] = max(stand_value(hand[0], ends, 1), hit(hand))
-        return values[hand]
+        return -1.0 if hand[0] > 21 else max(stand_value(hand[0], ends, 1), hit(hand))
 
     def hit(hand: Total) -> float:
         return sum(count * after(added(hand, value)) for value, count in enumerate(counts, 1) if count) / sum(counts)
@@ -381,7 +371,6 @@ class MemoryPairs(Game[Pairs]):
     Episode end: all pairs are open, or the turns are used up.
     """
 
-    levels = 5
     nouns = ("card", "cell", "over", "turn")
     sizes: ClassVar = ((2, 4), (3, 4), (4, 4), (4, 5), (4, 6))
     turn_limits = tuple(2 * height * width - 2 for height, width in sizes)  # enough without forgetting

@@ -40,7 +40,6 @@ class MultiArmedBandit(Game[Arms]):
     Episode end: an arm is named, or the turns are used up.
     """
 
-    levels = 5
     verbs = ("pull", "name")
     nouns = ("arm",)
     always_solvable = False
@@ -159,7 +158,6 @@ class Secretary(Game[Queue]):
     Episode end: a candidate is taken, the last one is passed over, or the turns are used up.
     """
 
-    levels = 5
     verbs = ("take", "next")
     nouns = ("candidate", "this")
     always_solvable = False
@@ -248,7 +246,6 @@ class PushYourLuck(Game[Dice]):
     Episode end: the goal is in the bank, or the turns are used up.
     """
 
-    levels = 5
     verbs = ("roll", "bank")
     nouns = ("die", "dice", "again", "pot", "it")
     always_solvable = False

@@ -165,6 +165,7 @@ class Game(Task[S], Generic[S]):
     """
 
     system = SYSTEM
+    levels = 5
     verbs: ClassVar[Collection[str]] = ()
     nouns: ClassVar[Collection[str]] = ()
     turn_limits: ClassVar[Sequence[int]] = ()

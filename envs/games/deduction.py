@@ -87,7 +87,6 @@ class CodeBreaking(Game[Code]):
         repeats: whether a symbol may stand twice.
     """
 
-    levels = 5
     nouns = ("code",)
     sizes: ClassVar[tuple[tuple[int, int, int], ...]]
     alphabet: ClassVar[str]
@@ -225,7 +224,6 @@ class OneLie(Game[Liar]):
     Episode end: the number is guessed, or the turns are used up.
     """
 
-    levels = 5
     nouns = ("number",)
     sizes = ((30, 8), (100, 10), (200, 12), (500, 13), (1_000, 14))
     turn_limits = tuple(turns for _, turns in sizes)
@@ -336,7 +334,6 @@ class OddCoin(Game[Coins]):
     Episode end: a coin is named, or the turns are used up.
     """
 
-    levels = 5
     verbs = ("weigh", "odd")
     nouns = ("coin", "coins", "and")
     sizes = ((9, True, 2), (6, False, 3), (12, False, 3), (27, True, 3), (39, False, 4))

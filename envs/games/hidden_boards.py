@@ -78,7 +78,6 @@ class Minesweeper(Game[MineField]):
     Episode end: all such cells are open, a mine is opened, or the turns are used up.
     """
 
-    levels = 5
     verbs = ("open",)
     nouns = ("cell", "cells", "square", "at", "and")
     # For each level: rows, columns, mines and turns.
@@ -199,7 +198,6 @@ class Battleship(Game[Sea]):
     Episode end: every ship is sunk, or the turns are used up.
     """
 
-    levels = 5
     verbs = ("fire",)
     nouns = ("cell", "cells", "at", "and")
     always_solvable = False
@@ -397,7 +395,6 @@ class BlackBox(Game[Box]):
     Episode end: the atoms are found, or the turns are used up.
     """
 
-    levels = 5
     verbs = ("ray", "atoms")
     nouns = ("from", "column", "row", "at", "cells", "and")
     sample: ClassVar = 120  # boxes on which the expert compares rays

@@ -89,7 +89,6 @@ class TwentyQuestions(Game[Riddle]):
     Episode end: the thing is named, or the turns are used up.
     """
 
-    levels = len(LEVELS)
     verbs = ("ask", "name")
     nouns = ("is", "it", "if", "whether", "about")
     turn_limits = tuple(turns for _, _, turns in LEVELS)

@@ -72,7 +72,6 @@ class Wordle(Game[WordleState]):
     Episode end: every word is guessed, or the turns are used up.
     """
 
-    levels = 5
     nouns = ("word",)
     # For each level: how many secrets, the turns, and how many words are told.
     sizes: ClassVar = ((1, 5, 40), (1, 8, 0), (1, 6, 0), (2, 8, 0), (4, 10, 0))
@@ -177,7 +176,6 @@ class Hangman(Game[HangmanState]):
     Episode end: the word is shown, too many misses, or the turns are used up.
     """
 
-    levels = 5
     nouns = ("letter", "word")
     # For each level: the letters of the word, and the misses that end the game.
     sizes: ClassVar = ((9, 6), (8, 6), (7, 6), (6, 7), (5, 11))
@@ -290,7 +288,6 @@ class WordHunt(Game[WordHuntState]):
     Episode end: enough words are found, or the turns are used up.
     """
 
-    levels = 5
     nouns = ("word",)
     # For each level: the rows of the board, how many words to find, and the turns.
     sizes: ClassVar = ((3, 2, 6), (4, 3, 9), (4, 4, 12), (5, 5, 15), (6, 7, 21))

@@ -55,6 +55,11 @@ class _Negotiation(SeatGame[Any]):
         """What may be played beside new offers after these."""
         return ["accept", NO_DEAL] if offers else [NO_DEAL]
 
+    def apply(self, state: Any, seat: int, move: str) -> Any:
+        if move in ("accept", NO_DEAL):
+            return state._replace(end=move)
+        return state._replace(offers=(*state.offers, move))
+
     def _over(self, offers: Sequence[str], end: str) -> bool:
         return bool(end) or len(offers) == self.turns
 
@@ -121,12 +126,10 @@ class PriceNegotiation(_Negotiation):
         words = super().parse(view, seat, words)
         return f"offer {words}" if words.isdigit() else words
 
-    def apply(self, state: PriceState, seat: int, move: str) -> PriceState:
+    def apply(self, state: PriceState, seat: int, move: str) -> Any:
         if seat == CHANCE:
             return state._replace(limits=(*state.limits, int(move)))
-        if move in ("accept", NO_DEAL):
-            return state._replace(end=move)
-        return state._replace(offers=(*state.offers, move))
+        return super().apply(state, seat, move)
 
     def gains(self, state: PriceState) -> tuple[int, int]:
         """Coins that the seller and the buyer gain."""
@@ -253,15 +256,13 @@ class ShareNegotiation(_Negotiation):
             return []
         return [named[kind] for kind in self.kinds]
 
-    def apply(self, state: SharesState, seat: int, move: str) -> SharesState:
+    def apply(self, state: SharesState, seat: int, move: str) -> Any:
         if seat == CHANCE:
             numbers = tuple(map(int, move.split()))
             if not state.counts:
                 return state._replace(counts=numbers)
             return state._replace(worths=(*state.worths, numbers))
-        if move in ("accept", NO_DEAL):
-            return state._replace(end=move)
-        return state._replace(offers=(*state.offers, move))
+        return super().apply(state, seat, move)
 
     def points(self, state: SharesState) -> tuple[int, int]:
         """What each seat's things are worth to it after a deal; nothing without one."""

@@ -8,10 +8,10 @@ the text's length, and has a reason.
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 import unicodedata
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from typing import Final
 
 FORBIDDEN, FORM, SPELLING, SOUND, NUMBER, CODE = KINDS = (
@@ -147,18 +147,12 @@ def _readings(text: str, words: list[str]) -> Iterator[str]:
     for token in _TOKEN.findall(text):
         yield token.lower().translate(_LEET)
         if len(token) >= 4:
-            yield from filter(None, (_of_base64(token), _of_hex(token)))
+            yield from _decoded(token)
 
 
-def _of_base64(token: str) -> str:
-    try:
-        return base64.b64decode(token + "=" * (-len(token) % 4), validate=True).decode("ascii").lower()
-    except (binascii.Error, UnicodeDecodeError, ValueError):
-        return ""
-
-
-def _of_hex(token: str) -> str:
-    try:
-        return bytes.fromhex(token.removeprefix("0x")).decode("ascii").lower()
-    except (UnicodeDecodeError, ValueError):
-        return ""
+def _decoded(token: str) -> Iterator[str]:
+    """What a word is in base 64 and in hex, where it is text there."""
+    with suppress(ValueError):
+        yield base64.b64decode(token + "=" * (-len(token) % 4), validate=True).decode("ascii").lower()
+    with suppress(ValueError):
+        yield bytes.fromhex(token.removeprefix("0x")).decode("ascii").lower()

@@ -141,17 +141,18 @@ class GuideAndWalker(SeatGame[WalkState]):
         return state._replace(blocked=(), signs="", goal=-1, at=-1)
 
     def show(self, view: WalkState, seat: int) -> str:
+        steps = tuple("stays" if step == "stay" else f"goes {step}" for step in view.steps)
+        rows = (("walker says", view.reports), ("guide says", view.words), ("walker", steps))
         talk = [
-            f"round {number}: "
-            + ", ".join(f"{who} {row[number - 1]}" for who, row in self._rows(view) if len(row) >= number)
+            f"round {number}: " + ", ".join(f"{who} {row[number - 1]}" for who, row in rows if len(row) >= number)
             for number in range(1, len(view.reports) + 1)
         ]
         lines = [
             f"Spoken and walked: {'; '.join(talk) or 'nothing yet'}. Rounds left: {self.rounds - len(view.steps)}."
         ]
         if view.signs:
-            rows = [view.signs[at : at + self.size] for at in range(0, self.size**2, self.size)]
-            lines.append(f"The map; the goal is {self.names[view.goal]}:\n{drawn(rows)}")
+            cells = [view.signs[at : at + self.size] for at in range(0, self.size**2, self.size)]
+            lines.append(f"The map; the goal is {self.names[view.goal]}:\n{drawn(cells)}")
         if seat == WALKER and view.seen:
             sign, ways = view.seen[-1]
             lines.append(f"You see a {sign}. Open ways: {', '.join(ways)}.")
@@ -159,14 +160,6 @@ class GuideAndWalker(SeatGame[WalkState]):
             reached = "which is the goal" if view.at == view.goal else "and the rounds are over"
             lines.append(f"The walker is on {self.names[view.at]}, {reached}.")
         return "\n".join(lines)
-
-    @staticmethod
-    def _rows(view: WalkState) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        return (
-            ("walker says", view.reports),
-            ("guide says", view.words),
-            ("walker", tuple("stays" if step == "stay" else f"goes {step}" for step in view.steps)),
-        )
 
     def expert(self, view: WalkState, seat: int, rng: random.Random) -> str:
         """The walker reports what it sees and goes where it is sent; the guide finds out where it may be."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from rlvr.envs.players.game import SeatGame, check_range
 
 MOST_TRIED = 1 << 12  # sequences of moves, to find what can be had against a habit
-# Payoffs of seat 0 and seat 1 for each pair of moves.
+# Payoffs of seat 0 and seat 1 for each pair of moves, and the habits of each level.
 MATRICES: dict[str, dict[str, Any]] = {
     "prisoners_dilemma": {
         "title": "The iterated prisoner's dilemma",
@@ -22,9 +22,9 @@ MATRICES: dict[str, dict[str, Any]] = {
         "payoffs": (((3, 3), (0, 5)), ((5, 0), (1, 1))),
         "par": 2.5,
         "habits": (
-            ("always defect", "copy cooperate", "grudge cooperate"),
-            ("always defect", "copy cooperate", "grudge cooperate", "yield defect"),
-            ("copy cooperate", "copy defect", "opposite cooperate", "opposite defect", "grudge cooperate"),
+            "always defect, copy cooperate, grudge cooperate",
+            "always defect, copy cooperate, grudge cooperate, yield defect",
+            "copy cooperate, copy defect, opposite cooperate, opposite defect, grudge cooperate",
         ),
     },
     "stag_hunt": {
@@ -33,9 +33,9 @@ MATRICES: dict[str, dict[str, Any]] = {
         "payoffs": (((4, 4), (0, 3)), ((3, 0), (2, 2))),
         "par": 2.5,
         "habits": (
-            ("always stag", "always hare", "copy stag", "yield hare"),
-            ("always stag", "always hare", "copy stag", "yield hare", "turns stag hare"),
-            ("always hare", "copy stag", "copy hare", "yield hare", "turns stag hare"),
+            "always stag, always hare, copy stag, yield hare",
+            "always stag, always hare, copy stag, yield hare, turns stag hare",
+            "always hare, copy stag, copy hare, yield hare, turns stag hare",
         ),
     },
     "chicken": {
@@ -44,12 +44,10 @@ MATRICES: dict[str, dict[str, Any]] = {
         "payoffs": (((3, 3), (2, 4)), ((4, 2), (0, 0))),
         "par": 2.5,
         "habits": (
-            ("always swerve", "always straight", "copy swerve", "opposite swerve"),
-            ("grudge swerve", "agree swerve", "opposite straight", "yield straight"),
-            (
-                *("always swerve", "always straight", "copy swerve", "copy straight", "opposite swerve"),
-                *("grudge swerve", "agree swerve", "yield straight", "turns swerve straight"),
-            ),
+            "always swerve, always straight, copy swerve, opposite swerve",
+            "grudge swerve, agree swerve, opposite straight, yield straight",
+            "always swerve, always straight, copy swerve, copy straight, opposite swerve, grudge swerve, agree "
+            "swerve, yield straight, turns swerve straight",
         ),
     },
     "rock_paper_scissors": {
@@ -58,14 +56,12 @@ MATRICES: dict[str, dict[str, Any]] = {
         "payoffs": (((0, 0), (-1, 1), (1, -1)), ((1, -1), (0, 0), (-1, 1)), ((-1, 1), (1, -1), (0, 0))),
         "par": None,
         "habits": (
-            ("always rock", "always paper", "always scissors"),
-            tuple(f"{kind} {move}" for kind in ("copy", "beats", "loses") for move in ("rock", "paper", "scissors")),
-            (
-                *("turns rock paper", "turns paper rock", "turns rock scissors", "turns scissors rock"),
-                *("turns paper scissors", "turns scissors paper", "turns rock paper scissors"),
-                *("turns paper scissors rock", "turns scissors rock paper", "turns rock scissors paper"),
-                *("turns paper rock scissors", "turns scissors paper rock"),
-            ),
+            "always rock, always paper, always scissors",
+            "copy rock, copy paper, copy scissors, beats rock, beats paper, beats scissors, loses rock, loses "
+            "paper, loses scissors",
+            "turns rock paper, turns paper rock, turns rock scissors, turns scissors rock, turns paper scissors, "
+            "turns scissors paper, turns rock paper scissors, turns paper scissors rock, turns scissors rock "
+            "paper, turns rock scissors paper, turns paper rock scissors, turns scissors paper rock",
         ),
     },
     "matching_pennies": {
@@ -74,15 +70,11 @@ MATRICES: dict[str, dict[str, Any]] = {
         "payoffs": (((1, -1), (-1, 1)), ((-1, 1), (1, -1))),
         "par": None,
         "habits": (
-            ("always heads", "always tails"),
-            (
-                *("turns heads tails", "turns tails heads", "turns heads heads tails", "turns tails tails heads"),
-                *("turns heads tails tails", "turns tails heads heads"),
-            ),
-            (
-                *("copy heads", "copy tails", "opposite heads", "opposite tails", "agree heads", "agree tails"),
-                *("turns heads heads tails tails", "turns tails tails heads heads"),
-            ),
+            "always heads, always tails",
+            "turns heads tails, turns tails heads, turns heads heads tails, turns tails tails heads, turns heads "
+            "tails tails, turns tails heads heads",
+            "copy heads, copy tails, opposite heads, opposite tails, agree heads, agree tails, turns heads heads "
+            "tails tails, turns tails tails heads heads",
         ),
     },
 }
@@ -144,7 +136,7 @@ class MatrixGame(SeatGame[MatrixState]):
         check_range("rounds", rounds, 1, 100)
         self.matrix, self.decisions = matrix, rounds
         self._known_bounds: dict[tuple[str, int], tuple[float, float]] = {}
-        levels = MATRICES[matrix]["habits"]
+        levels = [habits.split(", ") for habits in MATRICES[matrix]["habits"]]
         self._weights = {each: 0.0 for habits in levels for each in habits}  # how probable, if all levels are
         for habits in levels:
             for each in habits:
@@ -226,7 +218,7 @@ class MatrixGame(SeatGame[MatrixState]):
 
     def habits(self, level: int) -> Sequence[str]:
         """In games of pure conflict, those of level 1 play one move alone."""
-        habits: Sequence[str] = MATRICES[self.matrix]["habits"][level - 1]
+        habits: list[str] = MATRICES[self.matrix]["habits"][level - 1].split(", ")
         return habits
 
     def habitual(self, habit: str, view: MatrixState, seat: int, past: Sequence[Any] = ()) -> str:

@@ -49,18 +49,14 @@ _STATED: Final = {
     "refund": re.compile(r"For the refund: to my (.+)\."),
 }
 # What each kind of request says: the number of the order, or a product of it.
+_ITS_ORDER: Final = r"my order (?:(?P<order>\d+)|with the (?P<product>.+))"
+_ITS_ITEM: Final = r"the (?P<product>.+?)(?: of order (?P<order>\d+))?"
 _REQUESTS: Final = {
-    "cancel": re.compile(r"I want to cancel my order (?:(?P<order>\d+)|with the (?P<product>.+))\."),
-    "address": re.compile(
-        r"I have moved; please send my order (?:(?P<order>\d+)|with the (?P<product>.+)) to another address\."
-    ),
-    "return": re.compile(r"I want to give back the (?P<product>.+?)(?: of order (?P<order>\d+))?\."),
-    "exchange": re.compile(
-        r"I want to exchange the (?P<product>.+?)(?: of order (?P<order>\d+))? for something else\."
-    ),
-    "late": re.compile(
-        r"I am still waiting for my order (?:(?P<order>\d+)|with the (?P<product>.+)), and want credit for that\."
-    ),
+    "cancel": re.compile(rf"I want to cancel {_ITS_ORDER}\."),
+    "address": re.compile(rf"I have moved; please send {_ITS_ORDER} to another address\."),
+    "return": re.compile(rf"I want to give back {_ITS_ITEM}\."),
+    "exchange": re.compile(rf"I want to exchange {_ITS_ITEM} for something else\."),
+    "late": re.compile(rf"I am still waiting for {_ITS_ORDER}, and want credit for that\."),
 }
 _NOBODY: Final = "no customer matches"
 _ASKED: Final = 3  # times that the expert asks the same

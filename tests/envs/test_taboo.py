@@ -313,6 +313,6 @@ def test_both_games_are_told_in_plain_words():
 
 
 def test_bad_settings_are_one_clear_error():
-    for wrong, reason in (({"pairs": 3}, "1 or 2 pairs"), ({"sentences": 2}, "3 to 20 sentences")):
+    for wrong, reason in (({"pairs": 3}, "1 or 2 pairs"), ({"sentences": 2}, "sentences must be 3 to 20, not 2")):
         with pytest.raises(ValueError, match=reason):
             make_game("Taboo", **wrong)
