@@ -152,8 +152,7 @@ class Card:
         if self.best:
             rows["best"] = f"{', '.join(f'{score:.2f}' for score in self.best)} by level: the expert's mean reward"
         rows |= {name.lower(): self.sections[name] for name in self.sections if name != "Levels"}
-        width = max(map(len, rows))
-        return "\n".join([self.env_id, *(f"  {name:<{width}} {text}" for name, text in rows.items())])
+        return "\n".join([self.env_id, *(f"  {name:<11} {text}" for name, text in rows.items())])
 
 
 @dataclass(frozen=True)

@@ -118,8 +118,8 @@ def test_listing_with_sentences_imports_no_environment():
 def test_the_command_prints_cards(capsys):
     assert main(["card", "rlvr/Countdown-v0", "rlvr/GuessNumber-v0"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("rlvr/Countdown-v0\n  family   puzzles\n")
-    assert "turns    4 to 20" in out
+    assert out.startswith("rlvr/Countdown-v0\n  family      puzzles\n")
+    assert "turns       4 to 20" in out
     assert main(["card", "rlvr/Nothing-v0"]) == 2
     assert "Nothing" in capsys.readouterr().err
 
