@@ -19,7 +19,7 @@ from typing import ClassVar
 
 from rlvr.envs.algorithmic import workings
 from rlvr.envs.tasks.answers import Board, ListAnswerTask, listed
-from rlvr.envs.tasks.questions import Question
+from rlvr.envs.tasks.questions import Question, explained
 from rlvr.envs.tasks.wording import often
 
 METHODS = {
@@ -76,6 +76,8 @@ class SearchTree(ListAnswerTask):
     Levels 1 to 5: 6 to 16 keys, listed level by level; removals from level 3 on.
     """
 
+    explain = explained(workings.search_tree, "text")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Inserts in the order told, no balancing; a removed key with two children gives way to its successor."""
         keys = rng.sample(range(10, 100), (6, 8, 9, 12, 16)[level - 1])
@@ -100,10 +102,6 @@ class SearchTree(ListAnswerTask):
             text += "by the next larger key of the tree; one with a single child by that child.)\n"
         text += "List the keys of the tree level by level from the root, each level from left to right."
         return Question(text, tuple(gold), f"{len(order)} keys remain." if removed else "")
-
-    def explain(self, state: Question) -> str:
-        """Where each key goes, what removals change, and the levels."""
-        return workings.search_tree(state.text)
 
     @staticmethod
     def insert(children: dict[int, list[int | None]], keys: list[int]) -> None:
@@ -304,6 +302,7 @@ class GameOfLife(Board):
     """
 
     symbols: ClassVar[str] = "01"
+    explain = explained(workings.generations, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Draws boards until three cells live in the end and the board has changed; beyond the edge all is dead."""
@@ -323,10 +322,6 @@ class GameOfLife(Board):
             + f"\nWhat is the board after {count} generation{'s' * (count > 1)}? Answer with its rows, "
         )
         return Question(f"{text}one per line.", tuple(rows))
-
-    def explain(self, state: Question) -> str:
-        """The live neighbours of every cell, and each generation."""
-        return workings.generations(state.text)
 
 
 class CellularAutomaton(ListAnswerTask):

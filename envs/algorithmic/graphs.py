@@ -26,7 +26,14 @@ from rlvr.envs.algorithmic import workings
 from rlvr.envs.core.task import DRAWS
 from rlvr.envs.tasks.answers import ListAnswerTask, listed
 from rlvr.envs.tasks.draws import distinct, permuted, picked
-from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Question, question_of, whole_numbers
+from rlvr.envs.tasks.questions import (
+    CheckedAnswerTask,
+    ExactAnswerTask,
+    Question,
+    explained,
+    question_of,
+    whole_numbers,
+)
 
 Edge = tuple[int, int]
 SIZES = (6, 8, 10, 13, 16)  # nodes of levels 1 to 5
@@ -274,6 +281,8 @@ class TopologicalOrder(CheckedAnswerTask):
     Levels 1 to 5: 6, 8, 10, 13 and 16 tasks, each with 1.5 conditions on the average.
     """
 
+    explain = explained(workings.topological, "text", "answer_text")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Arrows agree with a drawn order, so that one exists; most neighbours in it are tied by an arrow."""
         size = SIZES[level - 1]
@@ -290,10 +299,6 @@ class TopologicalOrder(CheckedAnswerTask):
         text = f"Tasks 1 to {size} are to be done one at a time, where a>b means that a must be done before b: "
         text += f"{edge_list(arrows, '>')}.\nGive an order of all the tasks that respects this."
         return Question(text, (size, tuple(arrows)), answer_text=listed(order))
-
-    def explain(self, state: Question) -> str:
-        """For each task in order what had to be done before."""
-        return workings.topological(state.text, state.answer_text)
 
     def check(self, question: Question, answer: str) -> str | None:
         """Every task once, and no arrow backwards; any such order is right."""
@@ -335,6 +340,7 @@ class Bipartition(ListAnswerTask):
     """
 
     ordered: ClassVar[bool] = False
+    explain = explained(workings.bipartition, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """A tree of conflicts decides every team; further pairs agree with it, so the answer is unique."""
@@ -353,10 +359,6 @@ class Bipartition(ListAnswerTask):
         text = f"People 1 to {size} form two teams. These pairs are in different teams: {edge_list(order)}.\n"
         gold = [node for node in range(1, size + 1) if side[node] == side[1]]
         return Question(f"{text}Who is in the team of 1? Answer with all its members, 1 included.", tuple(gold))
-
-    def explain(self, state: Question) -> str:
-        """From 1 on, whom each person puts into the other team."""
-        return workings.bipartition(state.text)
 
 
 class Colouring(CheckedAnswerTask):
@@ -412,6 +414,8 @@ class HamiltonianPath(CheckedAnswerTask):
     Levels 1 to 5: 7, 9, 11, 14 and 17 nodes with half as many edges again as the path has.
     """
 
+    explain = explained(workings.hamiltonian, "text", "answer_text")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Hides a path among edges that are half as many again; the path need not return."""
         size = SIZES[level - 1] + 1
@@ -424,10 +428,6 @@ class HamiltonianPath(CheckedAnswerTask):
         text = f"A graph has the nodes 1 to {size} and the edges {edge_list(order)}.\n"
         text += "Give a path along edges that visits every node exactly once. Answer with the nodes in order."
         return Question(text, (size, tuple(order)), answer_text=listed(path))
-
-    def explain(self, state: Question) -> str:
-        """The ends that are known, and a check of the path."""
-        return workings.hamiltonian(state.text, state.answer_text)
 
     def check(self, question: Question, answer: str) -> str | None:
         """Each node once, along edges only, in any direction."""
@@ -475,6 +475,8 @@ class MaxFlow(ExactAnswerTask):
     Levels 1 to 5: 5 to 10 nodes, each with two or three pipes onwards.
     """
 
+    explain = explained(workings.max_flow, "text")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Pipes from node to later node, from level 3 on some back; the optimum by Edmonds and Karp (1972)."""
         size = (5, 6, 7, 8, 10)[level - 1]
@@ -497,7 +499,3 @@ class MaxFlow(ExactAnswerTask):
         )
         text += f"How much can flow from {names[0]} to {names[-1]} at most?"
         return Question(text, max_flow({(a, b): width for a, b, width in pipes}, names[0], names[-1]))
-
-    def explain(self, state: Question) -> str:
-        """Paths that carry more, and the pipes that are full in the end."""
-        return workings.max_flow(state.text)

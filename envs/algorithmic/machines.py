@@ -19,7 +19,7 @@ from typing import Any
 
 from rlvr.envs.algorithmic import workings
 from rlvr.envs.tasks.answers import ListAnswerTask, listed
-from rlvr.envs.tasks.questions import Question, question_of
+from rlvr.envs.tasks.questions import Question, explained, question_of
 
 
 class FiniteAutomaton(ListAnswerTask):
@@ -108,6 +108,8 @@ class QueueMachine(ListAnswerTask):
     Levels 1 to 5: 10, 14, 18, 24 and 32 steps; turning the queue from level 2 on, reversing it from level 4 on.
     """
 
+    explain = explained(workings.queue_machine, "text")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Draws from both ends; a queue of three or fewer only grows, so it never runs empty."""
         queue, steps = rng.sample(range(10, 100), 4), []
@@ -135,16 +137,14 @@ class QueueMachine(ListAnswerTask):
         text += "\nWhat does it hold at the end? Answer with the numbers from front to back."
         return Question(text, tuple(queue))
 
-    def explain(self, state: Question) -> str:
-        """The queue after each command."""
-        return workings.queue_machine(state.text)
-
 
 class TuringMachine(ListAnswerTask):
     """Run a Turing machine on a ring of cells.
 
     Levels 1 to 5: two to four states, a ring of 12 to 20 cells, 6 to 30 steps; three symbols from level 3 on.
     """
+
+    explain = explained(workings.turing_machine, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Draws rules until the tape has changed and the head has been on more than three cells."""
@@ -172,10 +172,6 @@ class TuringMachine(ListAnswerTask):
         text = f"A Turing machine works on a ring of {length} cells (right of the last is the first). Rules:\n"
         text += "\n".join(lines) + f"\nThe tape is {first}; it starts in state A on the first cell. What is the tape "
         return Question(f"{text}after {count} steps? Answer with its {length} symbols.", ("".join(tape),))
-
-    def explain(self, state: Question) -> str:
-        """Each step, and the tape after it."""
-        return workings.turing_machine(state.text)
 
 
 _NAMED_STAND = re.compile(
@@ -328,6 +324,8 @@ class RegisterMachine(ListAnswerTask):
     Levels 1 to 5: loops of 2 to 5 instructions run 2 to 9 times, one to three one after the other.
     """
 
+    explain = explained(workings.register_machine, "text")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Counted loops on N, whose count is at least 2; the registers may become negative or large."""
         names = "ABC" if level < 4 else "ABCD"
@@ -350,10 +348,6 @@ class RegisterMachine(ListAnswerTask):
         text = f"A machine has the registers {start}. It runs this program from line 1 to its end:\n" + "\n".join(lines)
         gold = tuple(registers[name] for name in names)
         return Question(f"{text}\nWhat do {listed(names)} hold at the end? Answer with the numbers, in order.", gold)
-
-    def explain(self, state: Question) -> str:
-        """The registers after each round of each loop."""
-        return workings.register_machine(state.text)
 
     @staticmethod
     def say(kind: str, name: str, other: str | int) -> str:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from rlvr.envs.algorithmic import data_workings
 from rlvr.envs.tasks.answers import ListAnswerTask
-from rlvr.envs.tasks.questions import CheckedAnswerTask, Question, whole_numbers
+from rlvr.envs.tasks.questions import CheckedAnswerTask, Question, explained, whole_numbers
 
 # An expression is a number, a name, or (left, operator, right); a statement is a tuple whose first part is its kind.
 Expression = Any
@@ -173,6 +173,8 @@ class CodeOutput(ListAnswerTask):
     Level 1: assignments; 2: conditions; 3: a loop; 4: conditions in loops; 5: loops in loops, longer terms.
     """
 
+    explain = explained(data_workings.code_output, "text")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Draws programs until two outputs differ and none has five digits; the language is stated in the question."""
         names = "abc" if level < 4 else "abcd"
@@ -200,10 +202,6 @@ class CodeOutput(ListAnswerTask):
         text = f"{RULES}\n\n" + "\n".join(written(program))
         return Question(f"{text}\n\nWhat does this program print? Answer with the numbers, in order.", tuple(printed))
 
-    def explain(self, state: Question) -> str:
-        """Each assignment with its numbers."""
-        return data_workings.code_output(state.text)
-
 
 class CodeInput(CheckedAnswerTask):
     """Find an input for which a small program prints a given number.
@@ -212,6 +210,7 @@ class CodeInput(CheckedAnswerTask):
     """
 
     HIGHEST_INPUT: ClassVar[int] = 200
+    explain = explained(data_workings.code_input, "text", "answer_text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Draws until few of the inputs tried fit; the question gives the program and its output.
@@ -231,10 +230,6 @@ class CodeInput(CheckedAnswerTask):
         text = f"{RULES} The input x is a whole number from 0 to {self.HIGHEST_INPUT}.\n\n"
         text += "\n".join(written(program)) + f"\n\nFor which input does this program print {wanted}? Give one such x."
         return Question(text, (tuple(program), wanted), answer_text=str(value), operations=statements(program))
-
-    def explain(self, state: Question) -> str:
-        """What the program does with the input found."""
-        return data_workings.code_input(state.text, state.answer_text)
 
     @staticmethod
     def program(rng: random.Random, level: int) -> list[Statement]:

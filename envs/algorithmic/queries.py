@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from rlvr.envs.algorithmic import data_workings
 from rlvr.envs.tasks.answers import ListAnswerTask, listed
-from rlvr.envs.tasks.questions import Question
+from rlvr.envs.tasks.questions import Question, explained
 
 NAMES = "Ada Ben Cleo Dan Eva Finn Gus Hana Ivo June Kai Lena Milo Nora Otto Pia Quin Rosa Sami Tess Udo Vera".split()
 CITIES = ("Oslo", "Rome", "Lima", "Cairo", "Perth")
@@ -26,6 +26,8 @@ class TableQueries(ListAnswerTask):
 
     Level 1: filter and sum; 2: join with a second table; 3: group; 4: rank; 5: group the join.
     """
+
+    explain = explained(data_workings.table_queries, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Wages are multiples of 10 and names unique; ties are broken by rules that the question states."""
@@ -67,10 +69,6 @@ class TableQueries(ListAnswerTask):
         asked += f"then by name), who are at places {first} to {first + 2}? Answer with the names in order."
         return Question(text + asked, tuple(row[0] for row in ranked[first - 1 : first + 2]))
 
-    def explain(self, state: Question) -> str:
-        """The rows chosen, and what they add up to."""
-        return data_workings.table_queries(state.text)
-
     def joined(
         self, rng: random.Random, level: int, people: list[tuple[str, str, str, int, int]], text: str
     ) -> Question:
@@ -111,6 +109,7 @@ class JsonPaths(ListAnswerTask):
     """
 
     KEYS: ClassVar[tuple[str, ...]] = tuple("arc bow cap den elm fan gem hut ink jar keg log".split())
+    explain = explained(data_workings.json_paths, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Different paths into one document; from level 3 on also a filtered sum over a list of rows."""
@@ -134,10 +133,6 @@ class JsonPaths(ListAnswerTask):
             text += f"{least}, added up."
             gold.append(sum(row["size"] for row in rows if row["live"] and row["size"] > least))
         return Question(f"{text}\nAnswer with the values in order.", tuple(gold))
-
-    def explain(self, state: Question) -> str:
-        """The innermost part that each path leads to."""
-        return data_workings.json_paths(state.text)
 
     def drawn(self, rng: random.Random, storeys: int) -> Any:
         """Lists and objects nested ``storeys`` deep, with numbers from 10 to 999 in them."""
@@ -175,6 +170,7 @@ class MeetingTimes(ListAnswerTask):
     clock = True
 
     DAYS: ClassVar[tuple[str, ...]] = ("Mon", "Tue", "Wed", "Thu")
+    explain = explained(data_workings.meeting_times, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Draws the day, then calendars anew, one at a time, until it is the first with a gap, which is after 9:00."""
@@ -200,10 +196,6 @@ class MeetingTimes(ListAnswerTask):
         text += "one day, all of them, between 9:00 and 18:00. When is the earliest time that they can begin? Answer "
         text += f"with three parts: the day ({listed(self.DAYS[:days])}), the hour and the minute."
         return Question(text, (self.DAYS[day], *divmod(start or 0, 60)))
-
-    def explain(self, state: Question) -> str:
-        """When somebody is busy, day by day, and when nobody is."""
-        return data_workings.meeting_times(state.text)
 
     @staticmethod
     def busy(rng: random.Random) -> list[tuple[int, int]]:
@@ -243,6 +235,8 @@ class NeedleCounting(ListAnswerTask):
     Levels 1 to 5: 20 to 100 lines of a log, and three to five counts; from level 2 on over what came before.
     """
 
+    explain = explained(data_workings.needles, "text")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Several counts over one log, of single lines and, from level 2 on, of neighbouring lines."""
         log = rng.randbytes(20 * level).translate(_LINE_OF)
@@ -271,7 +265,3 @@ class NeedleCounting(ListAnswerTask):
         lines = "\n".join([f"{number} {_LINES[line]}" for number, line in enumerate(log, 1)])
         text = f"{lines}\nCount in this log: {asked}. Answer with these {len(gold)} numbers in order."
         return Question(text, tuple(gold))
-
-    def explain(self, state: Question) -> str:
-        """The numbers of the lines that fit."""
-        return data_workings.needles(state.text)

@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple
 
 from rlvr.envs.algorithmic import data_workings
 from rlvr.envs.tasks.answers import ListAnswerTask, items, listed
-from rlvr.envs.tasks.questions import CheckedAnswerTask, Question
+from rlvr.envs.tasks.questions import CheckedAnswerTask, Question, explained
 
 _PAIRS, _TRIPLES = (["".join(letters) for letters in product("abc", repeat=size)] for size in (2, 3))
 # One, two or three letters, each number of them equally often.
@@ -92,6 +92,8 @@ class PolymerGrowth(ListAnswerTask):
     Levels 1 to 5: 3, 5, 8, 12 and 20 steps on three or four letters.
     """
 
+    explain = explained(data_workings.polymer, "text")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Counts pairs instead of texts, so that 20 steps cost no more than 3 (Advent of Code 2021, day 14)."""
         letters, steps = "ABCD"[: (3, 3, 3, 4, 4)[level - 1]], (3, 5, 8, 12, 20)[level - 1]
@@ -117,10 +119,6 @@ class PolymerGrowth(ListAnswerTask):
         text += f"{listed(letters)} stand in it then? Answer with the counts in this order."
         return Question(text, tuple(counts[letter] for letter in letters))
 
-    def explain(self, state: Question) -> str:
-        """The pairs of neighbours after each step."""
-        return data_workings.polymer(state.text)
-
 
 class LindenmayerSystem(ListAnswerTask):
     """Rewrite a text by a Lindenmayer system and walk where it leads.
@@ -129,6 +127,7 @@ class LindenmayerSystem(ListAnswerTask):
     """
 
     TURNS: ClassVar[dict[str, int]] = {"+": -1, "-": 1}
+    explain = explained(data_workings.lindenmayer, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Composes what each symbol does, round by round, without writing the text out; at most 6,000 letters."""
@@ -150,10 +149,6 @@ class LindenmayerSystem(ListAnswerTask):
         )
         question += "(negative for south and west), and how many letters F and X the text has together."
         return Question(question, (ahead, right, letters))
-
-    def explain(self, state: Question) -> str:
-        """Where F and X lead after each round."""
-        return data_workings.lindenmayer(state.text)
 
     @staticmethod
     def side(rng: random.Random, name: str) -> str:

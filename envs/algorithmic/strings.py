@@ -27,7 +27,7 @@ from typing import ClassVar
 from rlvr.envs.algorithmic import workings
 from rlvr.envs.tasks.answers import ListAnswerTask, items, listed
 from rlvr.envs.tasks.draws import below, permuted, picked
-from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Question, question_of
+from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Question, explained, question_of
 from rlvr.envs.tasks.wording import in_a_row
 
 _LETTERS = ALPHABET.encode()
@@ -104,6 +104,8 @@ class ReverseText(ListAnswerTask):
     Levels 1 and 2: a word of 8 and of 16 letters; 3: each of 6 words; 4: a whole line; 5: both in turn.
     """
 
+    explain = explained(workings.reversed_text, "text")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Made-up words, so that no spelling is known by heart."""
         if level <= 2:
@@ -116,10 +118,6 @@ class ReverseText(ListAnswerTask):
         elif level == 5:
             gold[1::2] = line.split()[-2::-2]
         return question_of((_BACKWARDS[level] + line, tuple(gold), "", "", "", 0))
-
-    def explain(self, state: Question) -> str:
-        """Letter by letter from the end."""
-        return workings.reversed_text(state.text)
 
     def direct_answer(self, state: Question) -> str:
         """Words apart by blanks, as the line stands in the question, not by commas."""
@@ -183,6 +181,8 @@ class Ciphers(ListAnswerTask):
     Level 1: Caesar; 2: its key is to be found; 3: substitution; 4: Vigenere; 5: of words written backwards.
     """
 
+    explain = explained(workings.deciphered, "text")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """The key is given, but at level 2, where the first word of the text is."""
         return self.start_where(rng, level, lambda _: True)
@@ -210,10 +210,6 @@ class Ciphers(ListAnswerTask):
                 how = f"each word was written backwards, and then the text was put through {how}"
         text = f"A text of small letters was encrypted: {how}.\nEncrypted: {code}\n"
         return Question(f"{text}What was the text? Answer with its words.", tuple(words), "", "", plain)
-
-    def explain(self, state: Question) -> str:
-        """Each word of the code, and what it was."""
-        return workings.deciphered(state.text)
 
     @staticmethod
     def vigenere(text: str, secret: str) -> str:
@@ -277,6 +273,8 @@ class EditDistance(ExactAnswerTask):
     Levels 1 to 5: words of 7, 9, 11, 13 and 16 letters, one of them changed up to 12, 11, 12, 13 and 15 times.
     """
 
+    explain = explained(workings.distance_table, "text")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Changes a word at random and asks for the Levenshtein distance, which may be less than the changes."""
         length = (7, 9, 11, 13, 16)[level - 1]
@@ -291,10 +289,6 @@ class EditDistance(ExactAnswerTask):
         other = "".join(second)
         text = "What is the fewest single-letter insertions, deletions and replacements that turn one into the other?"
         return Question(f"{text}\n{first}\n{other}", edit_distance(first, other))
-
-    def explain(self, state: Question) -> str:
-        """The table of distances."""
-        return workings.distance_table(state.text)
 
 
 def common_subsequence(a: str, b: str) -> str:
@@ -322,6 +316,8 @@ class CommonSubsequence(CheckedAnswerTask):
     Levels 1 to 5: two strings of 7, 9, 11, 13 and 16 letters out of five.
     """
 
+    explain = explained(workings.common_table, "text", "answer_text")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Random strings over five letters with at least two letters in common order."""
         letters, length = rng.sample(ALPHABET, 5), (7, 9, 11, 13, 16)[level - 1]
@@ -331,10 +327,6 @@ class CommonSubsequence(CheckedAnswerTask):
                 break
         text = f"Two strings:\n{first}\n{second}\nGive a longest string whose letters occur in both in the same order, "
         return Question(f"{text}not necessarily side by side.", (first, second, len(best)), answer_text=best)
-
-    def explain(self, state: Question) -> str:
-        """The table of the longest ones, and where one stands in both."""
-        return workings.common_table(state.text, state.answer_text)
 
     def check(self, question: Question, answer: str) -> str | None:
         """Any common subsequence of the greatest length is right."""
@@ -559,6 +551,7 @@ class PatternMatch(ListAnswerTask):
     """
 
     ordered: ClassVar[bool] = False
+    explain = explained(workings.pattern_match, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Three words in five had a letter changed, left out or doubled; at least two match, at least one does not."""
@@ -579,10 +572,6 @@ class PatternMatch(ListAnswerTask):
         what = "In a pattern ? stands for any one letter, * for any letters or none, [ab] for a or b. "
         what += f'Which of the words match the pattern "{"".join(pattern)}" as a whole? Answer with their numbers.'
         return Question(f"{what}\n{numbered(words)}", tuple(gold))
-
-    def explain(self, state: Question) -> str:
-        """How the parts of the pattern divide each word, or which one fails."""
-        return workings.pattern_match(state.text)
 
     @staticmethod
     def example(rng: random.Random, pattern: list[str], letters: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from rlvr.envs.core.seeding import digest
 from rlvr.envs.logic import workings
 from rlvr.envs.tasks.answers import ListAnswerTask, listed
-from rlvr.envs.tasks.questions import Question
+from rlvr.envs.tasks.questions import Question, explained
 
 NAMES = ("Ann", "Ben", "Cas", "Dan", "Eva", "Fay", "Gil", "Hal", "Ida", "Jon", "Kim", "Leo", "Mia", "Ned", "Oda", "Pam")
 # What is said: ("is", who, knight?), ("same", a, b, same?), ("count", how, number), ("both"/"either", claim, claim).
@@ -115,6 +115,8 @@ class KnightsAndKnaves(ListAnswerTask):
     Levels 1 to 5: 3 to 7 people; sentences grow from one claim to two joined by and or or.
     """
 
+    explain = explained(workings.islanders, "text")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Adds claims until one of the 2^n worlds is left; the content leaves out names and order (``canonical``)."""
         count = 2 + level
@@ -138,16 +140,14 @@ class KnightsAndKnaves(ListAnswerTask):
         gold = tuple("knight" if truth >> person & 1 else "knave" for person in range(count))
         return Question(text, gold, content=canonical(claims, count))
 
-    def explain(self, state: Question) -> str:
-        """Suppositions that contradict what is said, until everybody is known."""
-        return workings.islanders(state.text)
-
 
 class Spies(ListAnswerTask):
     """Find the spy among knights and knaves.
 
     Levels 1 to 5: 4, 5, 5, 6 and 7 people, one a spy, who may lie or not; longer sentences from level 3 on.
     """
+
+    explain = explained(workings.islanders, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Adds claims until one choice of spy and knights is left; a spy's claim excludes nothing.
@@ -176,10 +176,6 @@ class Spies(ListAnswerTask):
         text += "Answer with knight, knave or spy for each, in this order."
         tests = len(every) * sum(map(parts_of, (claim for _, claim in claims)))
         return Question(text, gold, content=canonical(claims, count), operations=tests)
-
-    def explain(self, state: Question) -> str:
-        """As for knights and knaves; a spy's statement excludes nothing."""
-        return workings.islanders(state.text)
 
     @staticmethod
     def fits(claim: Claim, speaker: int, world: tuple[int, int]) -> bool:

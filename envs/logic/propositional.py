@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from rlvr.envs.logic import workings
 from rlvr.envs.tasks.answers import ListAnswerTask, items, listed
 from rlvr.envs.tasks.draws import below, picked
-from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Question
+from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Question, explained
 
 # A formula is a variable's number, ("not", f), or (f, operator, g).
 Formula = Any
@@ -94,6 +94,8 @@ class TruthCount(ExactAnswerTask):
     Levels 1 to 5: three to six variables, and formulas with 6, 8, 10, 12 and 15 of them.
     """
 
+    explain = explained(workings.truth_count, "text")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Counts by bit masks of the truth table; never all or none, and exactly half less often than by chance."""
         count, size = (3, 4, 4, 5, 6)[level - 1], (6, 8, 10, 12, 15)[level - 1]
@@ -109,10 +111,6 @@ class TruthCount(ExactAnswerTask):
             f"{written(formula)}\nOf the {1 << count} ways to make {listed('PQRSTU'[:count])} true or false, how many "
         )
         return Question(f"{text}make this true? (xor: exactly one of the two; iff: both or neither.)", true)
-
-    def explain(self, state: Question) -> str:
-        """Cases for one variable after another, and the sum of their counts."""
-        return workings.truth_count(state.text)
 
 
 class Satisfiability(CheckedAnswerTask):
@@ -163,6 +161,7 @@ class Entailment(ListAnswerTask):
     """
 
     ordered: ClassVar[bool] = False
+    explain = explained(workings.entailment, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Decides by truth tables; one to five of the six statements follow, and none is a premise."""
@@ -218,10 +217,6 @@ class Entailment(ListAnswerTask):
         if code // len(others) & 1:
             text, single, inner, mask = inner, mask, text, single
         return f"{text} {OPERATORS[operator]} {inner}", joined(single, OPERATORS[operator], mask, every)
-
-    def explain(self, state: Question) -> str:
-        """The cases that the premises leave, and for each statement one in which it is false."""
-        return workings.entailment(state.text)
 
 
 class ForwardChaining(ListAnswerTask):

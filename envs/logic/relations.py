@@ -14,7 +14,7 @@ from typing import ClassVar
 from rlvr.envs.logic import workings
 from rlvr.envs.tasks.answers import ListAnswerTask, listed
 from rlvr.envs.tasks.draws import distinct
-from rlvr.envs.tasks.questions import Question
+from rlvr.envs.tasks.questions import Question, explained
 
 PEOPLE = (
     "Ada Al Amy Ann Art Bea Ben Bob Cas Cy Dan Dee Don Eli Eva Fay Gil Guy Hal Ida Ian Ira Ivy Jan Jay Jim Joe Jon "
@@ -36,6 +36,7 @@ class FamilyTree(ListAnswerTask):
     """
 
     ordered: ClassVar[bool] = False
+    explain = explained(workings.relatives, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Someone with two or more such relatives; the content is the shape of the tree, without the names.
@@ -67,10 +68,6 @@ class FamilyTree(ListAnswerTask):
         text = f"In a family of which one parent of each couple is named:\n{' '.join(facts)}\nWho are the "
         text += f"{kind} of {names[person]}, among the people named? Answer with all their names."
         return Question(text, gold, content=content, operations=self.links(first, person, level))
-
-    def explain(self, state: Question) -> str:
-        """The generations up to a common ancestor, and down again."""
-        return workings.relatives(state.text)
 
     # A family is a list ``first``: person p has the children first[p] to first[p + 1] - 1. People are numbered from the
     # oldest, 0, generation by generation, so that those of one generation who descend from somebody are a range too.
@@ -173,6 +170,7 @@ class Directions(ListAnswerTask):
         "north": (0, 1), "east": (1, 0), "south": (0, -1), "west": (-1, 0),
         "north-east": (1, 1), "south-east": (1, -1), "south-west": (-1, -1), "north-west": (-1, 1),
     }  # fmt: skip
+    explain = explained(workings.directions, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Places hang on earlier ones by one sentence each; asked are the first and the last, either way.
@@ -213,10 +211,6 @@ class Directions(ListAnswerTask):
         text += "Answer with two numbers, negative for west and for south."
         return Question(text, (east, north), content=seen_from(a, a))
 
-    def explain(self, state: Question) -> str:
-        """Where each place on the way lies."""
-        return workings.directions(state.text)
-
 
 Expression = str | tuple["Expression", str, "Expression"]
 SIGNS: dict[str, Callable[[frozenset[int], frozenset[int]], frozenset[int]]] = {
@@ -234,6 +228,7 @@ class SetAlgebra(ListAnswerTask):
     """
 
     ordered: ClassVar[bool] = False
+    explain = explained(workings.set_algebra, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Draws expressions until the result has two elements or more and is none of the sets."""
@@ -250,10 +245,6 @@ class SetAlgebra(ListAnswerTask):
         lines = "\n".join(f"{name} = {{{listed(sorted(members))}}}" for name, members in sets.items())
         text = f"{lines}\n(∪ union, ∩ intersection, \\ difference, △ symmetric difference)\nWhat is "
         return Question(f"{text}{self.spelled_out(expression)}? Answer with its elements.", tuple(sorted(gold)))
-
-    def explain(self, state: Question) -> str:
-        """The value of each part, the inner ones first."""
-        return workings.set_algebra(state.text)
 
     def joined(self, rng: random.Random, leaves: list[str]) -> Expression:
         """The sets in this order, joined by signs and brackets that are drawn."""

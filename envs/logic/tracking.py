@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from rlvr.envs.logic import workings
 from rlvr.envs.tasks.answers import ListAnswerTask, listed
-from rlvr.envs.tasks.questions import Question
+from rlvr.envs.tasks.questions import Question, explained
 from rlvr.envs.tasks.wording import counted, in_a_row
 
 PEOPLE = ("Ann", "Ben", "Cay", "Dan", "Eve", "Fay", "Gus", "Hal")
@@ -87,6 +87,7 @@ class FalseBeliefs(ListAnswerTask):
     """
 
     PLACES: ClassVar[tuple[str, ...]] = ("box", "drawer", "basket", "chest", "bag", "jar")
+    explain = explained(workings.false_beliefs, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Draws plays until some of the asked beliefs are true and some false; from level 4 on of the second order."""
@@ -115,10 +116,6 @@ class FalseBeliefs(ListAnswerTask):
         text += f"In which place is, in the end: {'; '.join(names)}? Answer with the places, in order."
         content = without_names(f"{' '.join(events)} {begin} {'; '.join(names)}", (*people, *locations, *where))
         return Question(text, tuple(thinks[key] for key in asked), content=content)
-
-    def explain(self, state: Question) -> str:
-        """For each belief, the last move that those whom it is about have seen."""
-        return workings.false_beliefs(state.text)
 
     def played(
         self, rng: random.Random, people: list[str], locations: list[str], where: dict[str, str], steps: int
@@ -184,6 +181,8 @@ class DiceRolling(ListAnswerTask):
     Levels 1 to 5: 6, 8, 10, 13 and 18 rolls; the tops on the way are asked for, from level 3 on how the die lies.
     """
 
+    explain = explained(workings.die, "text")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """An ordinary die of one handedness; from level 3 on how it lies, the sum of the tops and the count of 6."""
         count = (6, 8, 10, 13, 18)[level - 1]
@@ -211,10 +210,6 @@ class DiceRolling(ListAnswerTask):
         text += "Answer with five numbers: the one on top, the one to the north and the one to the east in the end, "
         text += "the sum of all numbers that were on top after a roll, and how often 6 was on top after a roll."
         return Question(text, (top, north, east, sum(tops), tops.count(6)), listed(tops))
-
-    def explain(self, state: Question) -> str:
-        """The die after each roll."""
-        return workings.die(state.text)
 
     @staticmethod
     def east(top: int, north: int) -> int:

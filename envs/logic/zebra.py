@@ -14,7 +14,7 @@ from typing import NamedTuple
 from rlvr.envs.core.seeding import digest
 from rlvr.envs.logic import workings
 from rlvr.envs.tasks.answers import ListAnswerTask, listed
-from rlvr.envs.tasks.questions import Question
+from rlvr.envs.tasks.questions import Question, explained
 from rlvr.envs.tasks.wording import in_a_row
 
 KINDS = (
@@ -113,6 +113,8 @@ class Zebra(ListAnswerTask):
     Levels 1 to 5: 4 x 2, 5 x 2, 4 x 3, 5 x 3 and 5 x 4 things, one to four clues without a side.
     """
 
+    explain = explained(workings.offsets, "text")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Clues are offsets that tie all things into a tree; kept only if one arrangement is possible."""
         houses, kinds = (4, 5, 4, 5, 5)[level - 1], (2, 2, 3, 3, 4)[level - 1]
@@ -130,16 +132,14 @@ class Zebra(ListAnswerTask):
         )
         return Question(text, gold, content=canonical(groups, clues))
 
-    def explain(self, state: Question) -> str:
-        """What the clues tie together, and which sides fail."""
-        return workings.offsets(state.text)
-
 
 class Ordering(ListAnswerTask):
     """Put people in a row from clues.
 
     Levels 1 to 5: 6, 7, 8, 9 and 10 people; one to four clues without a side.
     """
+
+    explain = explained(workings.offsets, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """As ``Zebra`` with one group: offsets between people, some without a side."""
@@ -151,7 +151,3 @@ class Ordering(ListAnswerTask):
         text += "In which order do they stand, from left to right?"
         gold = tuple(sorted(people, key=positions.__getitem__))
         return Question(text, gold, content=canonical([people], clues))
-
-    def explain(self, state: Question) -> str:
-        """What the clues tie together, and which sides fail."""
-        return workings.offsets(state.text)

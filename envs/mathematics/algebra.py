@@ -28,7 +28,7 @@ from rlvr.envs.mathematics.common import (
     polynomial,
     times,
 )
-from rlvr.envs.tasks.questions import ExactAnswerTask, Question
+from rlvr.envs.tasks.questions import ExactAnswerTask, Question, explained
 from rlvr.envs.tasks.wording import counted, in_a_row
 from rlvr.envs.tasks.wording import times as times_of
 
@@ -306,6 +306,7 @@ class Vieta(ExactAnswerTask):
     """
 
     SHAPES = ((2, 2), (3, 2), (3, 3), (4, 4), (4, 5))  # degree, highest power
+    explain = explained(function_workings.vieta, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Asks for the sum of the roots' powers; the expert needs no root but Newton's identities."""
@@ -326,7 +327,3 @@ class Vieta(ExactAnswerTask):
         )
         text += f"the power {highest} and added. What is the sum? Answer with a whole number or a fraction."
         return Question(text, sums[highest], content=f"{polynomial(coefficients)} ^ {highest}")
-
-    def explain(self, state: Question) -> str:
-        """The symmetric functions from the coefficients, then Newton's identities."""
-        return function_workings.vieta(state.text)

@@ -15,7 +15,7 @@ from math import comb, factorial, prod
 
 from rlvr.envs.mathematics import counting_workings
 from rlvr.envs.mathematics.common import lines, listed, signed
-from rlvr.envs.tasks.questions import ExactAnswerTask, Question
+from rlvr.envs.tasks.questions import ExactAnswerTask, Question, explained
 from rlvr.envs.tasks.wording import counted, in_a_row
 
 CONSONANTS, VOWELS = "BCDFGHKLMNPRST", "AEIOU"
@@ -26,6 +26,8 @@ class Arrangements(ExactAnswerTask):
 
     Level 1: a word with repeats; 2: vowels in order; 3: together; 4: no two of them side by side; 5: one pair.
     """
+
+    explain = explained(counting_workings.arrangements, "text", "answer")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Letters repeat, so orders are divided by the factorials of the repeats; there are three vowels."""
@@ -52,10 +54,6 @@ class Arrangements(ExactAnswerTask):
             answer = gaps * (gaps - 1) * rest * vowel_orders
         text = f"How many different rows can be made of all the letters of {''.join(word)}{condition}?"
         return Question(text, answer)
-
-    def explain(self, state: Question) -> str:
-        """The orders of consonants and vowels, and where the vowels may stand."""
-        return counting_workings.arrangements(state.text, state.answer)
 
     @staticmethod
     def _letters(rng: random.Random, among: str, count: int) -> list[str]:
@@ -157,6 +155,8 @@ class Distributions(ExactAnswerTask):
     Levels 1 to 5: identical balls in three to five boxes, each with a least number; from 2 on most numbers too.
     """
 
+    explain = explained(counting_workings.distributions, "text")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Takes the least numbers away, then inclusion and exclusion over the boxes with a most."""
         count, capped = (4, 4, 4, 5, 5)[level - 1], (0, 1, 2, 3, 4)[level - 1]
@@ -175,10 +175,6 @@ class Distributions(ExactAnswerTask):
         facts = in_a_row(f"{bound} in box {number}" for number, bound in enumerate(bounds, 1))
         text = f"In how many ways can {total} identical balls be put into {count} numbered boxes, with {facts}?"
         return Question(text, answer)
-
-    def explain(self, state: Question) -> str:
-        """The least numbers taken away, then the bounds one after another."""
-        return counting_workings.distributions(state.text)
 
 
 class SetSizes(ExactAnswerTask):

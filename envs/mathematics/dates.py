@@ -21,7 +21,7 @@ from fractions import Fraction
 from rlvr.envs.mathematics import function_workings, workings
 from rlvr.envs.mathematics.common import NumberList, lines, listed
 from rlvr.envs.tasks.answers import ListAnswerTask
-from rlvr.envs.tasks.questions import ExactAnswerTask, Question
+from rlvr.envs.tasks.questions import ExactAnswerTask, Question, explained
 from rlvr.envs.tasks.wording import in_a_row
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -93,6 +93,8 @@ class CalendarDays(ListAnswerTask):
     Level 1: weekdays within a year; 2, 3: years that fit; 4: weekdays over centuries; 5: the n-th weekday of months.
     """
 
+    explain = explained(workings.calendar_days, "text")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Several dates in one answer; levels 2 and 3 draw until at least two years fit, 29 February among the days."""
         if level in (1, 4):
@@ -120,10 +122,6 @@ class CalendarDays(ListAnswerTask):
         text = f"{GREGORIAN}, in which years from {year} to {year + span - 1} is there a day {number} of month {month} "
         text += f"that is a {DAYS[weekday]}? Answer with the years in order."
         return Question(text, tuple(fitting))
-
-    def explain(self, state: Question) -> str:
-        """Days counted from a known weekday, or from the new year by Gauss's rule."""
-        return workings.calendar_days(state.text)
 
     def weekdays(self, rng: random.Random, level: int) -> Question:
         """On which weekdays dates fall: from a known one at level 1, from the calendar alone above."""
@@ -207,6 +205,7 @@ class TimeZones(ListAnswerTask):
     """
 
     clock = True
+    explain = explained(function_workings.flights, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Asks for weekday, hour and minute on arrival; stays between flights count."""
@@ -233,10 +232,6 @@ class TimeZones(ListAnswerTask):
         text += f"the weekday ({listed(WEEKDAYS)}), the hour (0 to 23) and the minute."
         gold = (WEEKDAYS[local // 1_440 % 7], local // 60 % 24, local % 60)
         return Question(text, gold)
-
-    def explain(self, state: Question) -> str:
-        """The departure in UTC, each flight and stay, and the last arrival in local time."""
-        return function_workings.flights(state.text)
 
     @staticmethod
     def offset(zone: int) -> str:
@@ -343,6 +338,7 @@ class Timetables(NumberList):
     """
 
     clock = True
+    explain = explained(workings.timetables, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Draws trains until some station needs enough of them, by a scan of connections in order of departure."""
@@ -365,10 +361,6 @@ class Timetables(NumberList):
         text += f"{stations[0]} at 7:00, ready for any train from then on. When can you first arrive at {goal}? "
         return Question(f"{text}Answer with two numbers, the hour and the minute.", (arrival // 60, arrival % 60))
 
-    def explain(self, state: Question) -> str:
-        """The trains that bring you somewhere sooner than before."""
-        return workings.timetables(state.text)
-
     @staticmethod
     def arrivals(
         trains: list[tuple[int, int, str, str]], change: int, home: str, now: int
@@ -388,6 +380,7 @@ class AgeProblems(NumberList):
     """
 
     NAMES = ("Ann", "Ben", "Eva", "Kim", "Leo", "Mia", "Sam", "Tom", "Una", "Vic")
+    explain = explained(workings.ages, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """The total fixes the first age, each sentence the next; the content leaves out names and the order told."""
@@ -412,10 +405,6 @@ class AgeProblems(NumberList):
         # The chain of ties from the first to the last: names, and the order in which they are told, do not count.
         content = f"{' '.join(ties)} Together {sum(ages)}."
         return Question(text, tuple(ages[k] for k in order), content=content)
-
-    def explain(self, state: Question) -> str:
-        """All ages by one of them, and that one by the total."""
-        return workings.ages(state.text)
 
     @staticmethod
     def tied(rng: random.Random, age: int, name: str, other: str) -> tuple[int, str]:

@@ -27,7 +27,7 @@ from rlvr.envs.mathematics.common import (
     value_at,
 )
 from rlvr.envs.tasks.draws import below
-from rlvr.envs.tasks.questions import ExactAnswerTask, Question
+from rlvr.envs.tasks.questions import ExactAnswerTask, Question, explained
 from rlvr.envs.tasks.wording import times as times_of
 
 
@@ -43,6 +43,7 @@ class PolynomialProducts(NumberList):
     """
 
     DEGREES = ((1, 1), (1, 2), (2, 2), (3, 3), (2, 2, 2))
+    explain = explained(function_workings.expanded, "content")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Multiplies the factors from left to right; the content is the product as written."""
@@ -53,10 +54,6 @@ class PolynomialProducts(NumberList):
         shown = "".join(f"({polynomial(factor)})" for factor in factors)
         text = f"Expand {shown}. Answer with the coefficients alone, from the highest power of x down to the constant, "
         return Question(text + "zeros included.", tuple(product), content=shown)
-
-    def explain(self, state: Question) -> str:
-        """Each product from the left, power by power."""
-        return function_workings.expanded(state.content)
 
 
 class PolynomialDivision(NumberList):
@@ -150,6 +147,8 @@ class Recurrences(ExactAnswerTask):
     Levels 1 to 5: from order 1 to order 3 with a term in n, five to nine steps.
     """
 
+    explain = explained(function_workings.recurrence, "text")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Levels 3 and 5 add a multiple of n to the rule."""
         order, steps_ahead = (1, 2, 2, 3, 3)[level - 1], 3 + level + (level > 1)
@@ -168,16 +167,14 @@ class Recurrences(ExactAnswerTask):
         text = f"Let {first_terms} and a(n) = {rule} for n > {order}. What is a({order + steps_ahead})?"
         return Question(text, values[-1])
 
-    def explain(self, state: Question) -> str:
-        """Every term up to the one asked for."""
-        return function_workings.recurrence(state.text)
-
 
 class FunctionComposition(ExactAnswerTask):
     """Find the value of nested functions.
 
     Levels 1, 2, 4 and 5: two to five functions nested; level 3: the argument that gives a value, through rational maps.
     """
+
+    explain = explained(function_workings.composition, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Works from the inside out; a large value meets a linear function next, so that none explodes."""
@@ -195,10 +192,6 @@ class FunctionComposition(ExactAnswerTask):
             shown, value = f"{name}({shown})", new
         text = f"Let {', '.join(facts)}. What is {shown.replace('(x)', f'({x})')}?"
         return Question(text, value)
-
-    def explain(self, state: Question) -> str:
-        """From the inside out; backwards from the outside in."""
-        return function_workings.composition(state.text)
 
     @staticmethod
     def _backwards(rng: random.Random) -> Question:

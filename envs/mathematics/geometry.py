@@ -19,7 +19,7 @@ from rlvr.envs.mathematics import function_workings
 from rlvr.envs.mathematics.common import SIMPLEST, bracketed, lines, polynomial
 from rlvr.envs.mathematics.function_workings import angle_sum, put_in_angle
 from rlvr.envs.tasks.draws import below
-from rlvr.envs.tasks.questions import ExactAnswerTask, Question
+from rlvr.envs.tasks.questions import ExactAnswerTask, Question, explained
 
 Point = tuple[int, int]
 
@@ -69,6 +69,8 @@ class LatticePoints(ExactAnswerTask):
     Levels 1 to 5: from triangles to polygons of eight corners; points on the sides do not count.
     """
 
+    explain = explained(function_workings.lattice_points, "text")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Area by the shoelace formula, points on the sides by greatest common divisors, the rest by Pick."""
         points = _polygon(rng, (3, 4, 5, 6, 8)[level - 1], 10 + 10 * level)
@@ -77,10 +79,6 @@ class LatticePoints(ExactAnswerTask):
         inside = (twice - sum(edge)) // 2 + 1
         text = "How many points with whole coordinates lie strictly inside the polygon with the corners "
         return Question(f"{text}{_shown(points)}, joined in this order?", inside)
-
-    def explain(self, state: Question) -> str:
-        """Area and points on the sides, side by side, then Pick's theorem."""
-        return function_workings.lattice_points(state.text)
 
 
 class RightTriangles(ExactAnswerTask):

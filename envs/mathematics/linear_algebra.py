@@ -18,7 +18,7 @@ from fractions import Fraction
 
 from rlvr.envs.mathematics import matrix_workings, workings
 from rlvr.envs.mathematics.common import NumberList, linear, lines, listed, nonzero, polynomial
-from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Question, whole_numbers
+from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Question, explained, whole_numbers
 from rlvr.envs.tasks.wording import times
 
 Rows = Sequence[Sequence[int | Fraction]]
@@ -119,6 +119,8 @@ class Determinants(ExactAnswerTask):
     Levels 1 to 4: of 2, 3, 4 and 5 rows; 5: the entry of 5 rows that makes the determinant what is said.
     """
 
+    explain = explained(matrix_workings.determinant, "text")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Level 5 hides one entry with a cofactor that is not 0, so that its equation has one solution.
 
@@ -139,16 +141,14 @@ class Determinants(ExactAnswerTask):
         text += f"{value}?\n" + lines(" ".join(row) for row in shown)
         return Question(text, rows[r][c], operations=products_of_expansion(size) + 1)
 
-    def explain(self, state: Question) -> str:
-        """Of two rows by the formula, of more by elimination; the unknown entry from its cofactor."""
-        return matrix_workings.determinant(state.text)
-
 
 class MatrixProducts(Matrix):
     """Multiply matrices.
 
     Level 1: of 2 x 2; 2: of 2 x 3 and 3 x 3; 3: a power; 4: of three; 5: a polynomial of a 3 x 3 matrix.
     """
+
+    explain = explained(matrix_workings.matrix_products, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Levels 3 and 5 raise one matrix to a power from 3 to 6, or put it into a cubic with the identity."""
@@ -183,16 +183,14 @@ class MatrixProducts(Matrix):
         text = f"{shown}\nWhat is {asked}? Answer with its rows, one per line, the numbers separated by blanks."
         return Question(text, tuple(map(tuple, result)))
 
-    def explain(self, state: Question) -> str:
-        """The products on the way, entry by entry."""
-        return matrix_workings.matrix_products(state.text)
-
 
 class MatrixInverse(Matrix):
     """Invert a matrix.
 
     Level 1: 2 x 2; 2: 2 x 2, large; 3: 3 x 3 of determinant 1; 4: 3 x 3; 5: 4 x 4 of determinant 1 to 3.
     """
+
+    explain = explained(matrix_workings.inverse, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Levels 3 and 5 shear the identity, so that the inverse has small entries; else any regular matrix."""
@@ -210,10 +208,6 @@ class MatrixInverse(Matrix):
         text = f"What is the inverse of this matrix?\n{written(rows)}\nAnswer with its rows, one per line, whole "
         text += "numbers and fractions such as -3/4 separated by blanks."
         return Question(text, tuple(map(tuple, inverse)))
-
-    def explain(self, state: Question) -> str:
-        """Of two rows by the formula, of more by reducing the rows beside the identity."""
-        return matrix_workings.inverse(state.text)
 
 
 class NullSpace(CheckedAnswerTask):
@@ -260,6 +254,8 @@ class Eigenvalues(NumberList):
     Levels 1 and 2: two; 3 and 4: three; 5: four; all of them whole numbers, from level 2 on mixed more.
     """
 
+    explain = explained(matrix_workings.eigenvalues, "text", "answer")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Hides a triangular matrix behind a change of basis of determinant 1; repeated eigenvalues may occur."""
         size, largest = (2, 2, 3, 3, 4)[level - 1], (20, 40, 5, 9, 6)[level - 1]
@@ -276,10 +272,6 @@ class Eigenvalues(NumberList):
         text += f"{size} of them from the smallest to the largest, each as often as its multiplicity says."
         return Question(text, tuple(values))
 
-    def explain(self, state: Question) -> str:
-        """The characteristic polynomial and its factors."""
-        return matrix_workings.eigenvalues(state.text, state.answer)
-
 
 def dot(a: Sequence[int], b: Sequence[int]) -> int:
     return sum(x * y for x, y in zip(a, b, strict=True))
@@ -294,6 +286,8 @@ class VectorGeometry(ExactAnswerTask):
 
     Level 1: a cosine, squared; 2: a parallelogram's area, squared; 3: a volume; 4: a distance; 5: an image.
     """
+
+    explain = explained(matrix_workings.vector_geometry, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Squares where a root would stand; degenerate draws (flat, orthogonal, zero) are drawn again."""
@@ -326,16 +320,14 @@ class VectorGeometry(ExactAnswerTask):
         value = sum((w * x for w, x in zip(weights, image, strict=True)), Fraction(0))
         return Question(text, value)
 
-    def explain(self, state: Question) -> str:
-        """The products of the vectors, component by component."""
-        return matrix_workings.vector_geometry(state.text)
-
 
 class LeastSquares(Matrix):
     """Fit a line or parabola by least squares.
 
     Levels 1 to 3: a line through 3, 4 and 6 points; 4 and 5: a parabola through 4 and 6 points.
     """
+
+    explain = explained(matrix_workings.least_squares, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Solves the normal equations in fractions; the points have different x from -5 to 5."""
@@ -351,7 +343,3 @@ class LeastSquares(Matrix):
         text += f"points {listed(points)} as small as possible. Answer with {names} in one line, whole numbers or "
         text += "fractions such as -3/4 separated by blanks."
         return Question(text, (gold,))
-
-    def explain(self, state: Question) -> str:
-        """The normal equations from the sums over the points, reduced."""
-        return matrix_workings.least_squares(state.text)

@@ -22,7 +22,7 @@ from struct import unpack
 
 from rlvr.envs.mathematics import counting_workings
 from rlvr.envs.mathematics.common import NumberList, linear, lines, listed, polynomial
-from rlvr.envs.tasks.questions import ExactAnswerTask, Question
+from rlvr.envs.tasks.questions import ExactAnswerTask, Question, explained
 from rlvr.envs.tasks.wording import counted, in_a_row, often, times
 
 _TIMES = re.compile(r"\s*(?:\\(?:times|cdot)(?![A-Za-z])|[*\u00d7\u00b7\u22c5])\s*")
@@ -346,6 +346,8 @@ class DigitSums(ExactAnswerTask):
     Levels 1 to 5: numbers below a bound of five to nine digits whose digits add up to a given sum.
     """
 
+    explain = explained(counting_workings.digit_sums, "text", "answer")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Counts by the first digit that is below the bound's, with a table of digit sums for the rest."""
         bound = rng.randrange(10 ** (level + 3), 10 ** (level + 4))
@@ -358,10 +360,6 @@ class DigitSums(ExactAnswerTask):
             count, used = count + below, used + digit
         text = f"How many whole numbers from 0 to {bound - 1} have digits (in base 10) that add up to {total}?"
         return Question(text, count)
-
-    def explain(self, state: Question) -> str:
-        """By the first digit that is below the bound's."""
-        return counting_workings.digit_sums(state.text, state.answer)
 
 
 @lru_cache(maxsize=1_024)
@@ -446,6 +444,8 @@ class InclusionExclusion(ExactAnswerTask):
     Levels 1 to 3: divisible by one of two to four; 4: by none of four; 5: by exactly one of six.
     """
 
+    explain = explained(counting_workings.inclusion_exclusion, "text")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Sums over least common multiples with alternating signs; "exactly one" weights k-fold meets by k."""
         count, largest = (2, 3, 4, 4, 6)[level - 1], 13 if level == 1 else 30
@@ -464,10 +464,6 @@ class InclusionExclusion(ExactAnswerTask):
         how = {4: "none", 5: "exactly one"}.get(level, "at least one")
         text = f"How many whole numbers from {low} to {high} are divisible by {how} of {in_a_row(numbers)}?"
         return Question(text, total)
-
-    def explain(self, state: Question) -> str:
-        """The multiples of every choice of some of the numbers."""
-        return counting_workings.inclusion_exclusion(state.text)
 
     @staticmethod
     def _multiples(divisor: int, low: int, high: int) -> int:

@@ -18,7 +18,7 @@ from struct import unpack
 from rlvr.envs.mathematics import counting_workings
 from rlvr.envs.mathematics.common import bracketed, lines, listed
 from rlvr.envs.tasks.draws import below
-from rlvr.envs.tasks.questions import ExactAnswerTask, Question
+from rlvr.envs.tasks.questions import ExactAnswerTask, Question, explained
 from rlvr.envs.tasks.wording import counted, in_a_row, times
 
 _DICE = re.compile(r"dice with ([0-9, and]+) sides.* the sum is ([^?]*)")
@@ -95,6 +95,7 @@ class UrnDraws(ExactAnswerTask):
     """
 
     COLOURS = ("red", "blue", "green", "white")
+    explain = explained(counting_workings.urn_draws, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Counts sets of balls by binomials; nothing is put back, and the order does not count."""
@@ -124,10 +125,6 @@ class UrnDraws(ExactAnswerTask):
         text = f"An urn holds {facts} balls. {drawn} balls are drawn without putting any back. What is the probability "
         return Question(f"{text}that {event}? {EXACT}", answer)
 
-    def explain(self, state: Question) -> str:
-        """The ways to draw what is wanted, over all ways."""
-        return counting_workings.urn_draws(state.text)
-
 
 class Bayes(ExactAnswerTask):
     """Find a probability by Bayes' theorem.
@@ -141,6 +138,7 @@ class Bayes(ExactAnswerTask):
         ("Letters come from the towns", "letter"),
     )
     SIGNS = ("a stain", "a scratch", "a notch")
+    explain = explained(counting_workings.bayes, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Whole percentages; from level 4 on a sign may also be absent. The content leaves out the story's nouns."""
@@ -167,10 +165,6 @@ class Bayes(ExactAnswerTask):
         text = f"{' '.join(facts)} What is the probability that it comes from {names[asked]}? {EXACT}"
         content = text.replace(come, "").replace(thing, "thing")
         return Question(text, answer, content=content)
-
-    def explain(self, state: Question) -> str:
-        """The chance of each cause together with what was seen, and the share of the one asked for."""
-        return counting_workings.bayes(state.text)
 
 
 def _percents(numbers: list[int]) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from rlvr.envs.puzzles import workings
 from rlvr.envs.tasks.answers import ListAnswerTask, items, listed
 from rlvr.envs.tasks.draws import picked
-from rlvr.envs.tasks.questions import CheckedAnswerTask, Question
+from rlvr.envs.tasks.questions import CheckedAnswerTask, Question, explained
 
 Vector = tuple[int, int, int]
 Frames = dict[tuple[int, int], tuple[Vector, Vector, Vector]]
@@ -215,6 +215,7 @@ class CubeNets(ListAnswerTask):
     """
 
     ROLLS = ("to the right", "to the left", "towards you", "away from you")
+    explain = explained(workings.cube_net, "text", "answer")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """One of the nets with six letters; rolls change the frame, not the net."""
@@ -247,10 +248,6 @@ class CubeNets(ListAnswerTask):
         text += "the letters."
         ways = (up, front, right, net.opposite[up], net.opposite[front], net.opposite[right])
         return Question(text, tuple([names[way] for way in ways]))
-
-    def explain(self, state: Question) -> str:
-        """What lies opposite, and how the cube lies after each roll."""
-        return workings.cube_net(state.text, state.answer)
 
 
 def cross(a: Vector, b: Vector) -> Vector:

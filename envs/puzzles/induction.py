@@ -19,7 +19,7 @@ from rlvr.envs.puzzles import workings
 from rlvr.envs.puzzles.chained_rules import LISTS, RESULTS, SHORTER, UNDONE, WORDS, Function, possible_rules
 from rlvr.envs.tasks.answers import ListAnswerTask
 from rlvr.envs.tasks.draws import distinct
-from rlvr.envs.tasks.questions import ExactAnswerTask, Question, question_of
+from rlvr.envs.tasks.questions import ExactAnswerTask, Question, explained, question_of
 
 POINTS = range(1, 31)
 
@@ -84,6 +84,8 @@ class FunctionInduction(ExactAnswerTask):
     the kinds that the text states, in the ranges that it states, is tried: those that fit the examples have one value.
     """
 
+    explain = explained(workings.function_found, "text")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Shows level + 3 values; draws again until all functions that fit them agree on the one asked for."""
         candidates, index, kinds = functions(level), by_value(level), families(level)
@@ -101,10 +103,6 @@ class FunctionInduction(ExactAnswerTask):
         text += "this kind" if level == 1 else "one of these kinds"
         text += f", and all letters but x stand for whole numbers:\n{lines}What is f({POINTS[asked]})?"
         return Question(text, values[asked])
-
-    def explain(self, state: Question) -> str:
-        """The kind of function that has all the values."""
-        return workings.function_found(state.text)
 
 
 class Chained(ListAnswerTask):

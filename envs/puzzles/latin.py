@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from rlvr.envs.puzzles import grid_workings
 from rlvr.envs.tasks.answers import board
-from rlvr.envs.tasks.questions import CheckedAnswerTask, Question
+from rlvr.envs.tasks.questions import CheckedAnswerTask, Question, explained
 
 Cell = tuple[int, int]
 Grid = list[list[int]]
@@ -120,6 +120,8 @@ class Futoshiki(LatinGrid):
     Levels 1 to 5: 4, 5, 5, 6 and 7 rows, with 4, 4, 2, 4 and 6 cells given.
     """
 
+    explain = explained(grid_workings.futoshiki)
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Shows the signs of 55 % of the neighbouring pairs, and some numbers, of a random Latin square."""
         size, count = (4, 5, 5, 6, 7)[level - 1], (4, 4, 2, 4, 6)[level - 1]
@@ -134,10 +136,6 @@ class Futoshiki(LatinGrid):
         text = f"Fill the empty cells (.) so that each row and each column holds each of 1 to {size} once:\n"
         text += "\n".join(givens) + f"\nFurther, with (row,column) for a cell: {less}."
         return self.asked(text, (tuple(givens), tuple(signs)), grid)
-
-    def explain(self, state: Question) -> str:
-        """The grid, and the two numbers at each sign."""
-        return grid_workings.futoshiki(state)
 
     def clue_fault(self, clues: tuple[Any, ...], grid: Grid) -> str | None:
         """The first inequality that does not hold, then the first changed number."""
@@ -174,6 +172,8 @@ class Skyscrapers(LatinGrid):
     Levels 1 to 5: 4, 5, 5, 6 and 7 rows, with 3, 5, 2, 6 and 10 cells given.
     """
 
+    explain = explained(grid_workings.skyscrapers)
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Tells all four views of a random Latin square, and some of its numbers."""
         size, count = (4, 5, 5, 6, 7)[level - 1], (3, 5, 2, 6, 10)[level - 1]
@@ -186,10 +186,6 @@ class Skyscrapers(LatinGrid):
             lines = "rows from the top" if "the" in name else "columns from the left"
             text += f"{name} ({lines}): {' '.join(map(str, numbers))}; "
         return self.asked(text[:-2] + ".", (tuple(givens), clues), grid)
-
-    def explain(self, state: Question) -> str:
-        """The buildings that are seen from each side."""
-        return grid_workings.skyscrapers(state)
 
     def clue_fault(self, clues: tuple[Any, ...], grid: Grid) -> str | None:
         """The first of the four edges whose counts differ, then the first changed number."""
@@ -221,6 +217,8 @@ class Calcudoku(LatinGrid):
     Levels 1 to 5: 4, 4, 5, 6 and 7 rows, in cages of up to 2, 3, 3, 3 and 4 cells.
     """
 
+    explain = explained(grid_workings.calcudoku)
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Every cage is told with its operation, differences and quotients only for two cells; no number is given."""
         size, largest = (4, 4, 5, 6, 7)[level - 1], (2, 3, 3, 3, 4)[level - 1]
@@ -241,10 +239,6 @@ class Calcudoku(LatinGrid):
         text += f"and / the larger first), give its value: {'; '.join(facts)}."
         return self.asked(text, tuple(clues), grid)
 
-    def explain(self, state: Question) -> str:
-        """Each cage with its numbers and its value."""
-        return grid_workings.calcudoku(state)
-
     def clue_fault(self, clues: tuple[Any, ...], grid: Grid) -> str | None:
         """The first cage whose numbers do not give its value; "-" and "/" take the larger first."""
         for cage, operation, value in clues:
@@ -261,6 +255,7 @@ class KillerSudoku(LatinGrid):
     """
 
     BOXES: ClassVar[tuple[tuple[int, int], ...]] = ((2, 2), (2, 2), (2, 3), (2, 3), (3, 3))
+    explain = explained(grid_workings.killer_sudoku)
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Draws again until no cage holds a number twice, as the rules promise."""
@@ -280,10 +275,6 @@ class KillerSudoku(LatinGrid):
         if any(len({grid[r][c] for r, c in cage}) < len(cage) for cage in shapes):
             return self.ask(rng, level)
         return self.asked(text, clues, grid)
-
-    def explain(self, state: Question) -> str:
-        """Each cage with its numbers and their sum."""
-        return grid_workings.killer_sudoku(state)
 
     def clue_fault(self, clues: tuple[Any, ...], grid: Grid) -> str | None:
         """Checks boxes, then sums and repeats in the cages, then what is given."""

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from rlvr.envs.puzzles import workings
 from rlvr.envs.tasks.answers import ListAnswerTask, board, items, listed
-from rlvr.envs.tasks.questions import CheckedAnswerTask, Question
+from rlvr.envs.tasks.questions import CheckedAnswerTask, Question, explained
 
 CONSONANTS, VOWELS = "bcdfghjklmnprstvwz", "aeiou"
 COMPASS = {
@@ -40,6 +40,7 @@ class WordSearch(CheckedAnswerTask):
     """
 
     WAYS: ClassVar[tuple[tuple[str, ...], ...]] = (("e", "s"), ("e", "s", "se", "ne"), *((tuple(COMPASS),) * 3))
+    explain = explained(workings.word_search)
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Puts the words in first, crossing where letters agree, then fills up at random; a word may occur again."""
@@ -68,10 +69,6 @@ class WordSearch(CheckedAnswerTask):
         text += f"\nFor {listed(words)}, in this order, answer with the row and the column of the first letter, "
         text += "counted from 1, and the direction, such as: 3 4 E, 1 7 S, ..."
         return Question(text, (rows, tuple(words), self.WAYS[level - 1]), answer_text=listed(solution))
-
-    def explain(self, state: Question) -> str:
-        """The cells of each word."""
-        return workings.word_search(state)
 
     def check(self, question: Question, answer: str) -> str | None:
         """Reads row, column and direction for each word; any occurrence in an allowed direction is right."""
@@ -208,6 +205,7 @@ class WordTracing(ListAnswerTask):
     """
 
     ordered: ClassVar[bool] = False
+    explain = explained(workings.word_tracing, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Half of the words are near misses; at least two can be traced and at least one cannot."""
@@ -231,10 +229,6 @@ class WordTracing(ListAnswerTask):
         text += "one before by a side or a corner, and no cell is used twice in the word.\n" + "\n".join(rows)
         text += f"\nWhich of these can be traced: {listed(words)}? Answer with all that can."
         return Question(text, gold)
-
-    def explain(self, state: Question) -> str:
-        """The cells of each word, or how far one comes."""
-        return workings.word_tracing(state.text)
 
     @staticmethod
     def walked(rng: random.Random, rows: list[str], length: int) -> str:

@@ -17,7 +17,7 @@ from typing import ClassVar
 from rlvr.envs.puzzles import grid_workings
 from rlvr.envs.puzzles.shading import Cell, beside, connected
 from rlvr.envs.tasks.answers import board, items, listed
-from rlvr.envs.tasks.questions import CheckedAnswerTask, Question, whole_numbers
+from rlvr.envs.tasks.questions import CheckedAnswerTask, Question, explained, whole_numbers
 
 _COUNTED_PAIR = re.compile(
     r"\b([A-Za-z]) ?[-–]? ?([A-Za-z])(?: ?[:=] ?| ?\((?=[12]\)))([12])\b\)?"
@@ -61,6 +61,8 @@ class Slitherlink(CheckedAnswerTask):
     Levels 1 to 5: 6, 6, 7, 8 and 9 rows, with fewer and fewer of the numbers shown.
     """
 
+    explain = explained(grid_workings.slitherlink)
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Grows an area without holes whose border is one loop; the answer marks its cells, not the loop's sides."""
         size, share = (6, 6, 7, 8, 9)[level - 1], (0.95, 0.8, 0.75, 0.75, 0.7)[level - 1]
@@ -79,10 +81,6 @@ class Slitherlink(CheckedAnswerTask):
         text += "one "
         rows_text = "\n".join("".join("01"[(r, c) in inside] for c in range(size)) for r in range(size))
         return Question(text + "outside.", shown, answer_text=rows_text)
-
-    def explain(self, state: Question) -> str:
-        """The sides of each cell that are on the loop."""
-        return grid_workings.slitherlink(state)
 
     def check(self, question: Question, answer: str) -> str | None:
         """Numbers first, then one loop: inside and outside are each connected, and no two inner cells only touch."""
@@ -131,6 +129,8 @@ class NumberLink(CheckedAnswerTask):
     Levels 1 to 5: 5, 5, 6, 7 and 8 rows, with 3 to 7 pairs.
     """
 
+    explain = explained(grid_workings.numberlink)
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Cuts one path through all the cells into pieces of three or more; their ends are the letters."""
         size, pairs = max(5, 3 + level), 2 + level
@@ -155,10 +155,6 @@ class NumberLink(CheckedAnswerTask):
         text += "right) from the end that is higher up (the left one of two in a row) to the other, such as: RRD, "
         text += "DLL, ..."
         return Question(text, rows, answer_text=listed(solution))
-
-    def explain(self, state: Question) -> str:
-        """The cells of each path."""
-        return grid_workings.numberlink(state)
 
     def check(self, question: Question, answer: str) -> str | None:
         """Walks each path from its upper end; together they must enter every cell once."""
@@ -188,6 +184,7 @@ class Trail(CheckedAnswerTask):
     """What Numbrix and KnightsTour share: a grid numbered along one path; a subclass says what a step is."""
 
     rules: ClassVar[str]
+    explain = explained(grid_workings.trail)
 
     @staticmethod
     def step(cell: Cell, other: Cell) -> bool:
@@ -205,10 +202,6 @@ class Trail(CheckedAnswerTask):
         text += "\n".join(" ".join(str(n or ".") for n in row) for row in rows)
         text += f"\nAnswer with all {size} rows, one per line, the numbers separated by blanks."
         return Question(text, rows, answer_text="\n".join(" ".join(str(number[cell]) for cell in row) for row in cells))
-
-    def explain(self, state: Question) -> str:
-        """Where the numbers between each two given ones are."""
-        return grid_workings.trail(state)
 
     def check(self, question: Question, answer: str) -> str | None:
         """Each number once, the given ones unchanged, and every next number one ``step`` away."""
@@ -298,6 +291,8 @@ class Bridges(CheckedAnswerTask):
     Levels 1 to 5: 6, 8, 10, 12 and 16 islands on a map of 7 to 11 rows.
     """
 
+    explain = explained(grid_workings.bridges)
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Grows islands at the ends of bridges, none beside another; the answer lists pairs with 1 or 2."""
         size, wanted = 6 + level, (6, 8, 10, 12, 16)[level - 1]
@@ -321,10 +316,6 @@ class Bridges(CheckedAnswerTask):
         text += "of bridges, such as AB1, BD2, ..."
         solution = [names[start] + names[end] + str(count) for (start, end), count in sorted(spans.items())]
         return Question(text, tuple((cell, names[cell], need[cell]) for cell in order), answer_text=listed(solution))
-
-    def explain(self, state: Question) -> str:
-        """The bridges of each island."""
-        return grid_workings.bridges(state)
 
     @staticmethod
     def grown(rng: random.Random, size: int, wanted: int) -> tuple[dict[tuple[Cell, Cell], int], set[Cell]] | None:

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from rlvr.envs.puzzles import grid_workings, workings
 from rlvr.envs.tasks.answers import board, items, listed
-from rlvr.envs.tasks.questions import CheckedAnswerTask, Question, whole_numbers
+from rlvr.envs.tasks.questions import CheckedAnswerTask, Question, explained, whole_numbers
 
 STEPS = {"u": (-1, 0), "d": (1, 0), "l": (0, -1), "r": (0, 1)}
 WORDS = {"up": "u", "down": "d", "left": "l", "right": "r"}
@@ -40,6 +40,8 @@ class TowerOfHanoi(CheckedAnswerTask):
     Levels 1 to 5: 4 to 8 discs, any of them on any peg; level 1 has 6,480 tasks, level 2 58,806.
     """
 
+    explain = explained(workings.hanoi, "text")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Two different arrangements, from one draw."""
         discs = 3 + level
@@ -52,10 +54,6 @@ class TowerOfHanoi(CheckedAnswerTask):
             f"Give moves that reach the goal, at most {2**discs}, such as AB for a move from A to B: AB, CB, ..."
         )
         return Question(text, (start, goal))
-
-    def explain(self, state: Question) -> str:
-        """Where each disc goes, from the largest on."""
-        return workings.hanoi(state.text)
 
     @staticmethod
     def arrangement(code: int, discs: int) -> tuple[str, ...]:
@@ -206,6 +204,8 @@ class SlidingTiles(CheckedAnswerTask):
     Levels 1 to 5: boards of 3 x 3, from level 4 on 4 x 4, up to 6, 10, 16, 16 and 26 moves from the goal.
     """
 
+    explain = explained(workings.sliding_tiles)
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Shuffles the goal board too, then moves the gap without taking a move back; the reference undoes this."""
         size, count = 3 + (level > 3), (6, 10, 16, 16, 26)[level - 1]
@@ -225,10 +225,6 @@ class SlidingTiles(CheckedAnswerTask):
         text += f"Now:\n{self.shown(tiles, size)}\nGoal:\n{self.shown(goal, size)}\n"
         text += "Answer with the moves of the gap that reach the goal, as letters U, D, L and R, at most 400."
         return Question(text, (tuple(tiles), tuple(goal), size), answer_text=solution.upper())
-
-    def explain(self, state: Question) -> str:
-        """The board after each move."""
-        return workings.sliding_tiles(state)
 
     @staticmethod
     def target(position: int, move: str, size: int) -> int | None:
@@ -273,6 +269,8 @@ class LightsOut(CheckedAnswerTask):
     Levels 1 to 5: 5 x 5 to 8 x 8 lamps, made with about 12 to 40 presses.
     """
 
+    explain = explained(workings.lights_out)
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Presses random lamps of a dark board, so that a solution exists; drawn again if it is dark after them."""
         size, count = (5, 6, 6, 7, 8)[level - 1], (12, 12, 18, 26, 40)[level - 1]
@@ -289,10 +287,6 @@ class LightsOut(CheckedAnswerTask):
         solution = "\n".join(f"{row:0{size}b}" for row in presses)
         return Question(f"{text}line: 1 for a lamp to press, 0 for another.", tuple(lamps), answer_text=solution)
 
-    def explain(self, state: Question) -> str:
-        """How many presses change each lamp."""
-        return workings.lights_out(state)
-
     def check(self, question: Question, answer: str) -> str | None:
         """Presses what is marked; any marking that leaves no lamp on is right."""
         size = len(question.answer)
@@ -308,6 +302,7 @@ class QueensCompletion(CheckedAnswerTask):
     """
 
     SIZES: ClassVar[tuple[int, ...]] = (7, 8, 9, 10, 10)
+    explain = explained(grid_workings.queens)
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Backtracks to one full board, shows one queen of it, and forbids squares of no queen."""
@@ -327,10 +322,6 @@ class QueensCompletion(CheckedAnswerTask):
         )
         text += "\nAnswer with the column of the queen in each row, from the top; the left column is 1."
         return Question(text, tuple(rows), answer_text=listed(queen + 1 for queen in queens))
-
-    def explain(self, state: Question) -> str:
-        """Each queen with its diagonals."""
-        return grid_workings.queens(state)
 
     @staticmethod
     def put_queens(orders: list[list[int]]) -> list[int]:

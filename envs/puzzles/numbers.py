@@ -22,7 +22,7 @@ from rlvr.envs.puzzles.twenty_four_hands import HANDS
 from rlvr.envs.rewards.graders.countdown import grade_countdown
 from rlvr.envs.tasks.answers import board, items, listed
 from rlvr.envs.tasks.draws import below, distinct, picked
-from rlvr.envs.tasks.questions import CheckedAnswerTask, Question, whole_numbers
+from rlvr.envs.tasks.questions import CheckedAnswerTask, Question, explained, whole_numbers
 
 TARGET = 24
 
@@ -180,6 +180,8 @@ class Cryptarithms(CheckedAnswerTask):
     search proves for each puzzle.
     """
 
+    explain = explained(grid_workings.cryptarithm)
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Tells letters until there is one solution; at least three letters stay open, five from level 2 on.
 
@@ -214,10 +216,6 @@ class Cryptarithms(CheckedAnswerTask):
         text += "A=1, B=2, ..."
         solution = ", ".join([f"{letter}={digit}" for letter, digit in gold])
         return Question(text, (tuple(words), total, tuple(gold), len(hints)), answer_text=solution, content=content)
-
-    def explain(self, state: Question) -> str:
-        """The sum column by column."""
-        return grid_workings.cryptarithm(state)
 
     def check(self, question: Question, answer: str) -> str | None:
         """Every letter once with a single digit; the solution is unique, so digits are compared."""
@@ -306,6 +304,8 @@ class Kakuro(CheckedAnswerTask):
     More numbers are given where otherwise there were a second solution.
     """
 
+    explain = explained(grid_workings.kakuro)
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Blocks out 18 % of a part of a Latin square, then gives numbers until the solution is unique."""
         size, count = 2 + level, (1, 2, 3, 4, 6)[level - 1]
@@ -336,10 +336,6 @@ class Kakuro(CheckedAnswerTask):
         text += f"\nSums of the runs: {clues}.\n"
         text += f"There is one solution. Answer with the {size} rows, # for blocks, one row per line."
         return Question(text, (rows, tuple(zip(map(tuple, runs), sums, strict=True))), answer_text="\n".join(solution))
-
-    def explain(self, state: Question) -> str:
-        """Each run with its digits."""
-        return grid_workings.kakuro(state)
 
     @staticmethod
     def clues_for_uniqueness(
@@ -407,6 +403,8 @@ class Survo(CheckedAnswerTask):
     Levels 1 to 5: 2 x 3, 3 x 3, 3 x 4, 3 x 5 and 4 x 5 numbers, with 1, 2, 3, 3 and 4 of them given.
     """
 
+    explain = explained(grid_workings.sums_of_table)
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Distinct numbers; those missing are listed, so that the answer is an arrangement, not necessarily the only
         one.
@@ -427,10 +425,6 @@ class Survo(CheckedAnswerTask):
         text += f"{height} rows, one per line."
         rows_text = "\n".join(" ".join(map(str, row)) for row in table)
         return Question(text, (rows, tuple(sorted(numbers)), across, down), answer_text=rows_text)
-
-    def explain(self, state: Question) -> str:
-        """The sums of rows and columns."""
-        return grid_workings.sums_of_table(state)
 
     def check(self, question: Question, answer: str) -> str | None:
         """The table must hold exactly these numbers, the given ones in their cells, and meet all sums."""

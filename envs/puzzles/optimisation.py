@@ -14,7 +14,7 @@ from operator import mul, sub
 
 from rlvr.envs.puzzles import grid_workings, workings
 from rlvr.envs.tasks.answers import ListAnswerTask, board, listed
-from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Question, whole_numbers
+from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Question, explained, whole_numbers
 from rlvr.envs.tasks.wording import in_a_row
 
 
@@ -23,6 +23,8 @@ class Knapsack(ExactAnswerTask):
 
     Levels 1 to 5: 5, 7, 9, 11 and 14 things.
     """
+
+    explain = explained(workings.knapsack, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Capacity is 35 to 60 % of all weight; the optimum comes from dynamic programming over capacities."""
@@ -37,10 +39,6 @@ class Knapsack(ExactAnswerTask):
             f"{lines}\nA bag holds a weight of at most {capacity}. Each thing can be taken once or not at all. What is "
         )
         return Question(f"{text}the largest total value that can be taken?", best[-1])
-
-    def explain(self, state: Question) -> str:
-        """For each thing what is best with it and without it."""
-        return workings.knapsack(state.text)
 
 
 class SubsetSum(CheckedAnswerTask):
@@ -94,6 +92,8 @@ class CoinChange(ExactAnswerTask):
     Levels 1 to 3: how many ways there are to pay, with 3 to 5 kinds of coins; 4 and 5: with a most of each kind.
     """
 
+    explain = explained(workings.coin_change, "text")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Counts multisets by dynamic programming over the coins; drawn again where nothing pays the amount."""
         coins = [rng.randint(2, 7), *sorted(rng.sample(range(8, 36), (2, 3, 4, 3, 4)[level - 1]))]
@@ -118,16 +118,14 @@ class CoinChange(ExactAnswerTask):
         text = f"There are coins of {in_a_row(kinds)} cents. In how many ways can exactly {amount} cents be paid? "
         return Question(f"{text}Only how many coins of each kind are used counts, not their order.", ways[-1])
 
-    def explain(self, state: Question) -> str:
-        """The ways for each number of the largest coins."""
-        return workings.coin_change(state.text)
-
 
 class IntervalScheduling(ExactAnswerTask):
     """Choose jobs that do not overlap and pay most.
 
     Levels 1 to 5: 6, 8, 11, 14 and 18 jobs.
     """
+
+    explain = explained(workings.interval_scheduling, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Weighted interval scheduling, by dynamic programming over jobs sorted by their ends."""
@@ -147,10 +145,6 @@ class IntervalScheduling(ExactAnswerTask):
         )
         return Question(f"{text}which one ends. What is the most that can be earned?", best[-1])
 
-    def explain(self, state: Question) -> str:
-        """For each job what is best with it and without it."""
-        return workings.interval_scheduling(state.text)
-
 
 def magic_square(rng: random.Random, size: int) -> list[list[int]]:
     """A square of size 3, 5 or 7 whose rows, columns and diagonals have one sum; its numbers may repeat."""
@@ -168,6 +162,8 @@ class MagicSquare(ListAnswerTask):
 
     Levels 1 to 5: 3 gaps in a 3 x 3 square, 5 and 8 in 5 x 5, 10 and 12 in 7 x 7; each follows from others.
     """
+
+    explain = explained(grid_workings.magic_square, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Opens gaps only in lines that were full, so that each gap can be worked out in turn."""
@@ -193,10 +189,6 @@ class MagicSquare(ListAnswerTask):
         text = "In this square every row, every column and both diagonals have the same sum:\n" + "\n".join(shown)
         gold = tuple(square[r][c] for r, c in sorted(missing))
         return Question(f"{text}\nAnswer with the numbers for the places with ?, row by row.", gold)
-
-    def explain(self, state: Question) -> str:
-        """The sum, and each gap that is alone in a line."""
-        return grid_workings.magic_square(state.text)
 
 
 class Kakurasu(CheckedAnswerTask):

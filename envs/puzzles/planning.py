@@ -13,7 +13,7 @@ from itertools import combinations, pairwise
 
 from rlvr.envs.puzzles import workings
 from rlvr.envs.tasks.answers import ListAnswerTask, items, listed
-from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Question, whole_numbers
+from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Question, explained, whole_numbers
 
 
 class BinPacking(CheckedAnswerTask):
@@ -21,6 +21,8 @@ class BinPacking(CheckedAnswerTask):
 
     Levels 1 to 5: 2 bins of 6 things to 5 bins of 17; the things fill the bins but for a little.
     """
+
+    explain = explained(workings.bin_packing)
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Cuts nearly full bins into things; the bins are told, so any packing into them is optimal."""
@@ -43,10 +45,6 @@ class BinPacking(CheckedAnswerTask):
         text += "order."
         return Question(text, (tuple(sizes), capacity, bins), answer_text=listed(bin_of))
 
-    def explain(self, state: Question) -> str:
-        """What each bin holds."""
-        return workings.bin_packing(state)
-
     def check(self, question: Question, answer: str) -> str | None:
         """Adds up each bin; the fullest must not exceed the capacity."""
         sizes, capacity, bins = question.answer
@@ -65,6 +63,8 @@ class RectanglePacking(CheckedAnswerTask):
 
     Levels 1 to 5: 5 to 9 pieces, which may not be turned, fill a rectangle of up to 15 x 15.
     """
+
+    explain = explained(workings.rectangle_packing)
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Cuts the largest pieces in two, across their longer side, until there are enough; the cuts are the
@@ -91,10 +91,6 @@ class RectanglePacking(CheckedAnswerTask):
         sizes = tuple((h, w) for _, _, h, w in pieces)
         return Question(text, (height, width, sizes), answer_text=listed(f"{r + 1} {c + 1}" for r, c, _, _ in pieces))
 
-    def explain(self, state: Question) -> str:
-        """The rows and columns of each piece."""
-        return workings.rectangle_packing(state)
-
     def check(self, question: Question, answer: str) -> str | None:
         """No piece outside and none overlapping: their areas then fill the rectangle."""
         height, width, sizes = question.answer
@@ -115,6 +111,8 @@ class SetCover(CheckedAnswerTask):
 
     Levels 1 to 5: 6 to 11 sets over 8 to 16 numbers.
     """
+
+    explain = explained(workings.set_cover)
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Draws sets until three to five of them are needed, which trying all choices proves."""
@@ -139,10 +137,6 @@ class SetCover(CheckedAnswerTask):
         )
         text += "of them. Answer with the letters of the sets chosen, separated by commas."
         return Question(text, (tuple(sets), every, best), answer_text=listed(names[k] for k in chosen))
-
-    def explain(self, state: Question) -> str:
-        """Why fewer sets are not enough, and who holds each number."""
-        return workings.set_cover(state)
 
     @staticmethod
     def union(sets: list[int] | tuple[int, ...], some: tuple[int, ...]) -> int:
@@ -202,6 +196,8 @@ class TravellingSalesman(CheckedAnswerTask):
     Levels 1 to 5: 5, 6, 7, 7 and 8 places; roads of level 4 on are of different length there and back.
     """
 
+    explain = explained(workings.round_trip, "text", "answer_text")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Random distances; the optimum is that of Held and Karp's dynamic programming."""
         size = (5, 6, 7, 7, 8)[level - 1]
@@ -216,10 +212,6 @@ class TravellingSalesman(CheckedAnswerTask):
         text += "of the trip, each once."
         answer_text = listed(names[k] for k in trip)
         return Question(text, (tuple(map(tuple, table)), best), f"The least length is {best}.", answer_text)
-
-    def explain(self, state: Question) -> str:
-        """The legs of the trip."""
-        return workings.round_trip(state.text, state.answer_text)
 
     def check(self, question: Question, answer: str) -> str | None:
         """Any round trip of the least length is right, from any start and in either direction of equal length."""
@@ -243,6 +235,8 @@ class AssignmentProblem(CheckedAnswerTask):
     Levels 1 to 5: 4 to 8 people and as many jobs.
     """
 
+    explain = explained(workings.assignment, "text", "answer_text")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """The optimum by dynamic programming over sets of jobs."""
         size = 3 + level
@@ -262,10 +256,6 @@ class AssignmentProblem(CheckedAnswerTask):
         text = f"What it costs to give jobs 1 to {size} to each person:\n{rows}\nGive each person a job of their own "
         text += "so that the total cost is as low as possible. Answer with the job of each person, in order."
         return Question(text, (tuple(map(tuple, costs)), total), f"The lowest cost is {total}.", listed(jobs))
-
-    def explain(self, state: Question) -> str:
-        """What each job costs."""
-        return workings.assignment(state.text, state.answer_text)
 
     def check(self, question: Question, answer: str) -> str | None:
         """Any assignment of the lowest cost is right; each job must be given once."""
@@ -292,6 +282,8 @@ class FlowShop(ExactAnswerTask):
     Levels 1 to 5: 4, 5, 7, 9 and 12 jobs; the optimum is that of Johnson's rule (1954).
     """
 
+    explain = explained(workings.flow_shop, "text")
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Asks for the makespan alone; Johnson's order is said in the working."""
         jobs = [(rng.randint(2, 30), rng.randint(2, 30)) for _ in range((4, 5, 7, 9, 12)[level - 1])]
@@ -304,16 +296,14 @@ class FlowShop(ExactAnswerTask):
         order = [jobs.index(job) + 1 for job in early + late]
         return Question(text, makespan(early + late), f"By Johnson's rule: {listed(order)}.")
 
-    def explain(self, state: Question) -> str:
-        """The order of Johnson's rule, and when each job ends."""
-        return workings.flow_shop(state.text)
-
 
 class CriticalPath(ListAnswerTask):
     """Find the earliest end of a project, and the slack of its tasks.
 
     Levels 1 to 5: 5, 7, 9, 12 and 15 tasks.
     """
+
+    explain = explained(workings.critical_path, "text")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Forward pass for the earliest ends, backward pass for the slack; names hide the order of the tasks."""
@@ -343,10 +333,6 @@ class CriticalPath(ListAnswerTask):
         text += f"{listed(sorted(names))}."
         return Question(text, (total, *(slack for _, slack in gold)), f"The project takes {total} days.")
 
-    def explain(self, state: Question) -> str:
-        """The earliest and the latest ends."""
-        return workings.critical_path(state.text)
-
 
 class StableMatching(CheckedAnswerTask):
     """Find a matching that nobody wants to leave together.
@@ -355,6 +341,7 @@ class StableMatching(CheckedAnswerTask):
     """
 
     LEFT, RIGHT = ("Ann", "Bea", "Cay", "Dee", "Eve", "Fay", "Gia", "Hal"), ("P", "Q", "R", "S", "T", "U", "V", "W")
+    explain = explained(workings.stable_matching)
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Random full preferences on both sides; the reference is what the doctors' proposals lead to."""
@@ -374,10 +361,6 @@ class StableMatching(CheckedAnswerTask):
         text += f"{listed(self.LEFT[:size])}, in this order, answer with the hospital."
         answer = (tuple(map(tuple, likes)), tuple(map(tuple, liked)))
         return Question(text, answer, answer_text=listed(self.RIGHT[k] for k in match))
-
-    def explain(self, state: Question) -> str:
-        """The proposals of the doctors."""
-        return workings.stable_matching(state)
 
     @staticmethod
     def proposed(likes: list[list[int]], liked: list[list[int]]) -> list[int]:

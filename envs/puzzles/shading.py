@@ -17,7 +17,7 @@ from rlvr.envs.puzzles import grid_workings
 from rlvr.envs.puzzles.crossed_out import grid_of_one_solution
 from rlvr.envs.puzzles.search_budget import SearchBudget, TooLong
 from rlvr.envs.tasks.answers import board, listed
-from rlvr.envs.tasks.questions import CheckedAnswerTask, Question, whole_numbers
+from rlvr.envs.tasks.questions import CheckedAnswerTask, Question, explained, whole_numbers
 
 Cell = tuple[int, int]
 
@@ -159,6 +159,8 @@ class Takuzu(CheckedAnswerTask):
     More cells are given where otherwise there were a second solution.
     """
 
+    explain = explained(grid_workings.takuzu)
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Backtracks to a balanced grid, then gives cells that tell it from other solutions until there are none."""
         size, share = (6, 6, 8, 8, 10)[level - 1], (0.5, 0.36, 0.5, 0.38, 0.42)[level - 1]
@@ -174,10 +176,6 @@ class Takuzu(CheckedAnswerTask):
         text += "equal symbols never stand next to each other in a row or column:\n" + "\n".join(givens)
         text += f"\nThere is one solution. Answer with the {size} rows, one per line."
         return Question(text, tuple(givens), answer_text="\n".join(rows))
-
-    def explain(self, state: Question) -> str:
-        """What the rules force, line after line."""
-        return grid_workings.takuzu(state)
 
     @staticmethod
     def clues_for_uniqueness(givens: Sequence[str], rows: Sequence[str]) -> list[Cell]:
@@ -213,6 +211,8 @@ class Hitori(CheckedAnswerTask):
     Levels 1 to 5: 4, 5, 6, 7 and 8 rows.
     """
 
+    explain = explained(grid_workings.hitori)
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """A Latin square, with numbers under the crossed-out cells that leave no other way."""
         size = 3 + level
@@ -227,10 +227,6 @@ class Hitori(CheckedAnswerTask):
             f"\nAnswer with {size} rows of {size} digits, one row per line: 1 for a crossed-out cell, 0 for another."
         )
         return Question(text, shown, answer_text="\n".join(marked))
-
-    def explain(self, state: Question) -> str:
-        """Where the number of each crossed-out cell stands a second time."""
-        return grid_workings.hitori(state)
 
     def check(self, question: Question, answer: str) -> str | None:
         """No repeats among the cells left, no crossed-out neighbours, and one connected rest."""
@@ -273,6 +269,8 @@ class Tents(CheckedAnswerTask):
     Levels 1 to 5: 5, 6, 7, 8 and 10 rows with 5, 7, 10, 13 and 20 trees.
     """
 
+    explain = explained(grid_workings.tents)
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Places a tent and then its tree, until the level's number of both fits."""
         size, count = (5, 6, 7, 8, 10)[level - 1], (5, 7, 10, 13, 20)[level - 1]
@@ -301,10 +299,6 @@ class Tents(CheckedAnswerTask):
         text += f"Answer with {size} rows of {size} digits, one row per line: 1 for a tent, 0 for none."
         rows = ["".join("01"[(r, c) in tents] for c in range(size)) for r in range(size)]
         return Question(text, (tuple(sorted(trees)), across, down), answer_text="\n".join(rows))
-
-    def explain(self, state: Question) -> str:
-        """The tree of each tent, and the counts."""
-        return grid_workings.tents(state)
 
     def check(self, question: Question, answer: str) -> str | None:
         """Counts, no touching tents, and a matching of tents to trees by augmenting paths."""
@@ -373,6 +367,8 @@ class StarBattle(CheckedAnswerTask):
     The borders of the regions are moved until one solution is left.
     """
 
+    explain = explained(grid_workings.star_battle)
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Grows regions from stars that do not touch, then moves borders until the solution is unique."""
         size = 5 + level
@@ -390,10 +386,6 @@ class StarBattle(CheckedAnswerTask):
         text += "\nThere is one solution. "
         text += "Answer with the column of the star in each row, from the top; the left column is 1."
         return Question(text, rows, answer_text=listed(star + 1 for star in stars))
-
-    def explain(self, state: Question) -> str:
-        """The region of each star, and how far apart they are."""
-        return grid_workings.star_battle(state)
 
     @staticmethod
     def regions(rng: random.Random, stars: Sequence[int]) -> dict[Cell, int]:

@@ -61,8 +61,22 @@ class Question(NamedTuple):
 question_of: Callable[[tuple[str, Any, str, str, str, int]], Question] = partial(tuple.__new__, Question)
 
 
+def explained(working: Callable[..., str], *fields: str) -> Callable[[Any, Question], str]:
+    """An ``explain`` that gives these fields of the question to ``working``, or the whole question without any."""
+
+    def explain(self: Any, state: Question) -> str:
+        return working(*(getattr(state, name) for name in fields)) if fields else working(state)
+
+    explain.__doc__ = working.__doc__
+    return explain
+
+
 class QuestionTask(Task[Question]):
-    """What both kinds share; a subclass writes ``ask``."""
+    """What both kinds share; a subclass writes ``ask``.
+
+    Actions: a reply; its answer is the last \\boxed{}, <answer> tag or "Answer:" line, else its last line.
+    Episode end: after one reply, whatever it says.
+    """
 
     system = BOXED
     levels = 5
