@@ -313,10 +313,9 @@ class GameOfLife(Board):
                 rows = next_generation(rows)
             if sum(row.count("1") for row in rows) >= 3 and rows != first:
                 break
-        text = (
-            "In the Game of Life a live cell (1) with two or three live neighbours of its eight lives on, a dead one "
-        )
-        text += "(0) with exactly three comes to life, every other cell is dead next; beyond the edge all is dead.\n"
+        text = "In the Game of Life a live cell (1) with two or three live neighbours of its eight lives on, a dead "
+        text += "one (0) with exactly three comes to life, every other cell is dead next; beyond the edge all is "
+        text += "dead.\n"
         text += (
             "\n".join(first)
             + f"\nWhat is the board after {count} generation{'s' * (count > 1)}? Answer with its rows, "

@@ -494,8 +494,6 @@ class MaxFlow(ExactAnswerTask):
         pipes = [(names[a - 1], names[b - 1], width) for (a, b), width in capacity.items()]
         rng.shuffle(pipes)
         most_each = listed(f"{a}>{b}: {width}" for a, b, width in pipes)
-        text = (
-            f"Water flows through pipes; a>b: 5 means one from a to b that carries at most 5. The pipes: {most_each}.\n"
-        )
-        text += f"How much can flow from {names[0]} to {names[-1]} at most?"
+        text = "Water flows through pipes; a>b: 5 means one from a to b that carries at most 5. The pipes: "
+        text += f"{most_each}.\nHow much can flow from {names[0]} to {names[-1]} at most?"
         return Question(text, max_flow({(a, b): width for a, b, width in pipes}, names[0], names[-1]))

@@ -245,10 +245,7 @@ def bit_operations() -> dict[str, list[BitOperation]]:
         "XOR": [(f"XOR {_BITS[n]}", bytes([value ^ n for value in every])) for n in operands],
         "NOT": [("NOT", bytes([value ^ 255 for value in every]))] * 256,
         "add": [
-            (
-                f"add {_BITS[n]} as a binary number, without the ninth bit",
-                bytes([value + n & 255 for value in every]),
-            )
+            (f"add {_BITS[n]} as a binary number, without the ninth bit", bytes([value + n & 255 for value in every]))
             for n in operands
         ],
         "reverse": [("reverse the order of the bits", bytes([int(_BITS[value][::-1], 2) for value in every]))] * 256,

@@ -234,10 +234,8 @@ class RegexConstruction(CheckedAnswerTask):
                 break
             if not matches(no, text) and any(matches(no, self.example(rng, yes)) for _ in range(6)):
                 break
-        question = (
-            f"Give a text of exactly {length} letters, each of them a, b or c, that this regular expression matches "
-        )
-        question += f"as a whole: {yes}"
+        question = f"Give a text of exactly {length} letters, each of them a, b or c, that this regular expression "
+        question += f"matches as a whole: {yes}"
         if level > 1:
             question += f"\nand that this one does not match as a whole: {no}"
         question += "\n(* is any number of times, + once or more, ? once or not at all, | or.)"

@@ -107,10 +107,8 @@ class TruthCount(ExactAnswerTask):
             true = table(formula, variables, every).bit_count()
             if 0 < true < 1 << count and (2 * true != 1 << count or rng.random() < 0.6):  # half are true too often
                 break
-        text = (
-            f"{written(formula)}\nOf the {1 << count} ways to make {listed('PQRSTU'[:count])} true or false, how many "
-        )
-        return Question(f"{text}make this true? (xor: exactly one of the two; iff: both or neither.)", true)
+        text = f"{written(formula)}\nOf the {1 << count} ways to make {listed('PQRSTU'[:count])} true or false, how "
+        return Question(f"{text}many make this true? (xor: exactly one of the two; iff: both or neither.)", true)
 
 
 class Satisfiability(CheckedAnswerTask):

@@ -244,10 +244,8 @@ class ExponentialEquations(ExactAnswerTask):
             f"{polynomial([1, p + q, p * q - product])} = 0 has the roots {root} and {other}.",
             f"At {other} a logarithm would be of a negative number, so x = {root}.",
         )
-        text = (
-            f"Solve for x: log_{base}({polynomial([1, p])}) + log_{base}({polynomial([1, q])}) = log_{base}({product})."
-        )
-        return Question(f"{text} Logarithms are real.", root, lines(steps))
+        text = f"Solve for x: log_{base}({polynomial([1, p])}) + log_{base}({polynomial([1, q])}) = "
+        return Question(f"{text}log_{base}({product}). Logarithms are real.", root, lines(steps))
 
 
 class CountSolutions(ExactAnswerTask):
@@ -322,8 +320,6 @@ class Vieta(ExactAnswerTask):
             if k <= degree:
                 total += (-1) ** (k - 1) * k * e[k]
             sums.append(total)
-        text = (
-            f"The {degree} complex roots of {polynomial(coefficients)} = 0, counted with multiplicity, are raised to "
-        )
-        text += f"the power {highest} and added. What is the sum? Answer with a whole number or a fraction."
+        text = f"The {degree} complex roots of {polynomial(coefficients)} = 0, counted with multiplicity, are raised "
+        text += f"to the power {highest} and added. What is the sum? Answer with a whole number or a fraction."
         return Question(text, sums[highest], content=f"{polynomial(coefficients)} ^ {highest}")

@@ -16,13 +16,7 @@ from rlvr.envs.rewards.graders.number import grade_number
 OPEN, CLOSE = "<tool>", "</tool>"
 CALLED = Verdict(0.0, "partial", reason="called the calculator")
 # For each level: how many operands, the digits of each, the operators, whether brackets are drawn.
-LEVELS = (
-    (2, 2, "+-*", False),
-    (3, 2, "+-*", False),
-    (3, 3, "+-*", True),
-    (4, 3, "+-*/", True),
-    (6, 4, "+-*/", True),
-)
+LEVELS = ((2, 2, "+-*", False), (3, 2, "+-*", False), (3, 3, "+-*", True), (4, 3, "+-*/", True), (6, 4, "+-*/", True))
 
 
 class Sum(NamedTuple):

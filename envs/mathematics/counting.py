@@ -210,10 +210,8 @@ class SetSizes(ExactAnswerTask):
         )
         shown = f"{formula.removeprefix('+ ')} = {shown}" if exactly else shown
         steps.append(f"Those who read {how} of them: {shown} = {answer}")
-        text = (
-            f"{total} people were asked which of the journals {in_a_row(names)} they read: {in_a_row(facts)}. Each of "
-        )
-        text += "these numbers counts all who read the journals that it names, also those who read others. "
+        text = f"{total} people were asked which of the journals {in_a_row(names)} they read: {in_a_row(facts)}. Each "
+        text += "of these numbers counts all who read the journals that it names, also those who read others. "
         asked = f"{how} of the {len(names)}" if len(names) > 2 else "neither of the two"
         return Question(f"{text}How many read {asked} journals?", answer, lines(steps))
 

@@ -153,10 +153,8 @@ class ClockAngles(ExactAnswerTask):
             if level == 2:
                 text = f"{even} How many degrees is the smaller angle between the hour hand and the minute hand at "
                 return Question(f"{text}{shown[0]}? {exact}", angles[0])
-            text = (
-                f"{even} How many degrees do the angles (the smaller one at each time) between the hour hand and the "
-            )
-            text += f"minute hand at {shown[0]} and at {shown[1]} add up to? {exact}"
+            text = f"{even} How many degrees do the angles (the smaller one at each time) between the hour hand and "
+            text += f"the minute hand at {shown[0]} and at {shown[1]} add up to? {exact}"
             return Question(text, sum(angles))
         if level == 1:
             return self.wrong_clock(rng)

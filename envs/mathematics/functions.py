@@ -16,16 +16,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from rlvr.envs.mathematics import function_workings
-from rlvr.envs.mathematics.common import (
-    NumberList,
-    bracketed,
-    lines,
-    listed,
-    nonzero,
-    polynomial,
-    times,
-    value_at,
-)
+from rlvr.envs.mathematics.common import NumberList, bracketed, lines, listed, nonzero, polynomial, times, value_at
 from rlvr.envs.tasks.draws import below
 from rlvr.envs.tasks.questions import ExactAnswerTask, Question, explained
 from rlvr.envs.tasks.wording import times as times_of
@@ -82,10 +73,9 @@ class PolynomialDivision(NumberList):
                 f"{polynomial(rest[index + 1 :])} is left."
             )
         answer = (*quotient, *rest[high - low + 1 :])
-        text = (
-            f"Divide {polynomial(dividend)} by {polynomial(divisor)}. Answer with the {high - low + 1} coefficients of "
-        )
-        text += f"the quotient and then the {low} of the remainder, each from the highest power down, zeros included."
+        text = f"Divide {polynomial(dividend)} by {polynomial(divisor)}. Answer with the {high - low + 1} coefficients "
+        text += f"of the quotient and then the {low} of the remainder, each from the highest power down, zeros "
+        text += "included."
         return Question(text, answer, lines(steps))
 
 

@@ -315,10 +315,8 @@ class CircleAreas(ExactAnswerTask):
         else:
             p, q, r, s = (rng.randint(1, 30) for _ in range(4))
             a, b, c, d = p * q, r * s, p * r, q * s  # chords that cross: a b = c d
-            text = (
-                f"two chords of a circle cross at a right angle; one has the pieces {a} and {b}, a piece of the other "
-            )
-            text += f"is {c} long"
+            text = f"two chords of a circle cross at a right angle; one has the pieces {a} and {b}, a piece of the "
+            text += f"other is {c} long"
             k = Fraction(a * a + b * b + c * c + d * d, 4)
             steps = [
                 f"The last piece is {a} * {b} / {c} = {d}.",

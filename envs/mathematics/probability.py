@@ -273,8 +273,6 @@ class MarkovChains(ExactAnswerTask):
         steps += [f"The chance h(k) of the top from k satisfies {a + b} h(k) = {up} + {down}, h(0) = 0."]
         steps += [f"So h(k + 1) - h(k) is ({r}) times the difference before it, and with h({top}) = 1"]
         steps += [f"h({start}) = (1 - ({r})^{start}) / (1 - ({r})^{top}) = {answer}."]
-        text = (
-            f"A walk on the whole numbers from 0 to {top} starts at {start}. Each step goes up by 1 with probability "
-        )
-        text += f"{a}/{whole} and down by 1 with probability {b}/{whole}{rests}. It ends at 0 or {top}. "
+        text = f"A walk on the whole numbers from 0 to {top} starts at {start}. Each step goes up by 1 with "
+        text += f"probability {a}/{whole} and down by 1 with probability {b}/{whole}{rests}. It ends at 0 or {top}. "
         return Question(f"{text}What is the probability that it ends at {top}? {EXACT}", answer, lines(steps))

@@ -121,10 +121,8 @@ class CrosswordFill(CheckedAnswerTask):
         in_slots = ["".join(rows[r][c] for r, c in slot) for slot in slots(pattern)]
         if len(in_slots) < (4, 6, 8, 11, 14)[level - 1] or len(set(in_slots)) < len(in_slots):
             return self.ask(rng, level)
-        text = (
-            "Fill the dots of this pattern with letters so that every group of two or more dots in a row, read to the "
-        )
-        text += "right, and in a column, read down, is one of the words, and each word is used once:\n"
+        text = "Fill the dots of this pattern with letters so that every group of two or more dots in a row, read to "
+        text += "the right, and in a column, read down, is one of the words, and each word is used once:\n"
         text += "\n".join(pattern)
         text += (
             f"\nWords: {listed(sorted(in_slots))}.\nAnswer with the {len(rows)} rows, # for blocks, one row per line."

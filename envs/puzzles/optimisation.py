@@ -35,10 +35,8 @@ class Knapsack(ExactAnswerTask):
             for room in range(capacity, weight - 1, -1):
                 best[room] = max(best[room], best[room - weight] + value)
         lines = "\n".join(f"thing {n}: weight {weight}, value {value}" for n, (weight, value) in enumerate(things, 1))
-        text = (
-            f"{lines}\nA bag holds a weight of at most {capacity}. Each thing can be taken once or not at all. What is "
-        )
-        return Question(f"{text}the largest total value that can be taken?", best[-1])
+        text = f"{lines}\nA bag holds a weight of at most {capacity}. Each thing can be taken once or not at all. What "
+        return Question(f"{text}is the largest total value that can be taken?", best[-1])
 
 
 class SubsetSum(CheckedAnswerTask):
@@ -140,10 +138,8 @@ class IntervalScheduling(ExactAnswerTask):
         for index, (start, _, pay) in enumerate(ordered):
             best.append(max(best[-1], best[bisect_right(ends, start, 0, index)] + pay))
         lines = "\n".join(f"job {n}: from hour {a} to hour {b}, pays {pay}" for n, (a, b, pay) in enumerate(jobs, 1))
-        text = (
-            f"{lines}\nOne job can be done at a time, from its beginning to its end; the next may begin in the hour in "
-        )
-        return Question(f"{text}which one ends. What is the most that can be earned?", best[-1])
+        text = f"{lines}\nOne job can be done at a time, from its beginning to its end; the next may begin in the hour "
+        return Question(f"{text}in which one ends. What is the most that can be earned?", best[-1])
 
 
 def magic_square(rng: random.Random, size: int) -> list[list[int]]:
@@ -206,14 +202,11 @@ class Kakurasu(CheckedAnswerTask):
                 break
         weights = [rng.randint(1, 9 + size) for _ in range(2 * size)]
         across, down = self.sums(rows, weights)
-        text = (
-            f"Choose cells of a grid with {size} rows and {size} columns. A chosen cell is worth its column's number "
-        )
-        text += "in the sum of its row, and its row's number in the sum of its column.\n"
-        text += f"Numbers of the columns: {listed(weights[:size])}; of the rows: {listed(weights[size:])}.\n"
-        text += f"Sums of the rows: {listed(across)}; of the columns: {listed(down)}.\n"
-        text += f"Answer with {size} rows of {size} digits, one row per line: 1 for a chosen cell, 0 for another. "
-        text += "Any choice that fits is right."
+        text = f"Choose cells of a grid with {size} rows and {size} columns. A chosen cell is worth its column's "
+        text += "number in the sum of its row, and its row's number in the sum of its column.\nNumbers of the columns: "
+        text += f"{listed(weights[:size])}; of the rows: {listed(weights[size:])}.\nSums of the rows: "
+        text += f"{listed(across)}; of the columns: {listed(down)}.\nAnswer with {size} rows of {size} digits, one row "
+        text += "per line: 1 for a chosen cell, 0 for another. Any choice that fits is right."
         return Question(text, (tuple(weights), across, down), answer_text="\n".join(rows))
 
     def explain(self, state: Question) -> str:

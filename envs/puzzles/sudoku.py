@@ -50,10 +50,8 @@ class Sudoku(Board):
         hidden = set(rng.sample(empty, len(empty) - self.more[level - 1]))
         shown = "".join(["." if index in hidden else symbol for index, symbol in enumerate(full)])
         cut = range(0, size * size, size)
-        text = (
-            f"Fill the empty cells (.) so that each row, each column and each {height} x {width} box (of {height} rows "
-        )
-        text += f"and {width} columns) holds each of 1 to {size} once.\n"
+        text = f"Fill the empty cells (.) so that each row, each column and each {height} x {width} box (of {height} "
+        text += f"rows and {width} columns) holds each of 1 to {size} once.\n"
         text += (
             "\n".join([shown[position : position + size] for position in cut])
             + f"\nAnswer with the {size} rows, one per line."

@@ -91,19 +91,14 @@ def on_the_level(m: Fraction, net: Fraction, mu: Fraction) -> Posed:
     pull = net + int(friction)
     text = f"A crate of {m} kg on level ground is pulled horizontally by {pull} N; the coefficient of friction is "
     text += f"{shown(mu)}. What is its acceleration? {GRAVITY}"
-    steps = (
-        f"Friction: {shown(mu)} * {m} * 9.81 = {shown(friction)} N",
-        f"a = ({pull} - {shown(friction)}) / {m}",
-    )
+    steps = (f"Friction: {shown(mu)} * {m} * 9.81 = {shown(friction)} N", f"a = ({pull} - {shown(friction)}) / {m}")
     return Posed(text, (pull - friction) / m, "m/s^2", steps)
 
 
 def held_on_a_slope(m: Fraction, height: Fraction, more: Fraction) -> Posed:
     slant = height + more
-    text = (
-        f"What force along a slope that rises {height} m over {slant} m of its own length keeps a body of {shown(m)} "
-    )
-    text += f"kg at rest on it without friction? {GRAVITY}"
+    text = f"What force along a slope that rises {height} m over {slant} m of its own length keeps a body of "
+    text += f"{shown(m)} kg at rest on it without friction? {GRAVITY}"
     steps = (f"The sine of the slope is {height}/{slant}.", f"F = {shown(m)} * 9.81 * {height}/{slant}")
     return Posed(text, m * G * height / slant, "N", steps)
 
@@ -244,10 +239,7 @@ def closed_vessel(p: Fraction, cold: Fraction, warm: Fraction) -> Posed:
 def two_changes(p: Fraction, v: Fraction, more: Fraction, cold: Fraction, warm: Fraction) -> Posed:
     text = f"Gas at {p} kPa and {cold} °C in a volume of {v} litres is brought to {v + more} litres and {warm} °C. "
     text += f"What is its pressure then? {IDEAL}"
-    steps = (
-        "p2 = p1 V1 T2 / (V2 T1)",
-        f"= {p} * {v} * {shown(warm + ZERO)} / ({v + more} * {shown(cold + ZERO)})",
-    )
+    steps = ("p2 = p1 V1 T2 / (V2 T1)", f"= {p} * {v} * {shown(warm + ZERO)} / ({v + more} * {shown(cold + ZERO)})")
     return Posed(text, p * v * (warm + ZERO) / ((v + more) * (cold + ZERO)), "kPa", steps)
 
 
@@ -261,10 +253,7 @@ def amount(v: Fraction, p: Fraction, t: Fraction) -> Posed:
 def density(molar: Fraction, p: Fraction, t: Fraction) -> Posed:
     text = f"What is the density of a gas of {molar} g/mol at {p} kPa and {t} °C? {IDEAL_R}"
     each = p / (GAS * (t + ZERO))
-    steps = (
-        f"n/V = p / (R T) = {p} / (8.314 * {shown(t + ZERO)}) = {shown(each)} mol/l",
-        f"times {molar} g/mol",
-    )
+    steps = (f"n/V = p / (R T) = {p} / (8.314 * {shown(t + ZERO)}) = {shown(each)} mol/l", f"times {molar} g/mol")
     return Posed(text, each * molar, "g/l", steps)
 
 

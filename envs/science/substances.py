@@ -108,10 +108,8 @@ def diluting(v: Fraction, c: Fraction, w: Fraction) -> Posed:
 
 
 def blending(v: Fraction, c: Fraction, w: Fraction, e: Fraction) -> Posed:
-    text = (
-        f"{v} ml of a solution of {shown(c)} mol/l and {w} ml of one of {shown(e)} mol/l, both of the same salt, are "
-    )
-    text += "mixed. What is the concentration?"
+    text = f"{v} ml of a solution of {shown(c)} mol/l and {w} ml of one of {shown(e)} mol/l, both of the same salt, "
+    text += "are mixed. What is the concentration?"
     steps = (f"({shown(c)} * {v} + {shown(e)} * {w}) / ({v} + {w}) = {shown(c * v + e * w)} / {v + w}",)
     return Posed(text, (c * v + e * w) / (v + w), "mol/l", steps)
 
@@ -132,10 +130,8 @@ def yielding(
     counts = [
         f"{number} {formula}" if number > 1 else formula for number, formula in ((p, left), (q, right), (r, product))
     ]
-    text = (
-        f"In the reaction {counts[0]} + {counts[1]} -> {counts[2]}{beside}, {m} g of {left} ({first} g/mol) and {n} g "
-    )
-    text += f"of {right} ({second} g/mol) react with a yield of {share}%. How much {product} ({third} g/mol) is made?"
+    text = f"In the reaction {counts[0]} + {counts[1]} -> {counts[2]}{beside}, {m} g of {left} ({first} g/mol) and {n} "
+    text += f"g of {right} ({second} g/mol) react with a yield of {share}%. How much {product} ({third} g/mol) is made?"
     steps = (
         f"The reaction could run {shown(runs[0])} mol times by {left} and {shown(runs[1])} mol times by {right}; the "
         "smaller counts.",
