@@ -195,8 +195,7 @@ class BinaryHeap(ListAnswerTask):
             f"Into an empty binary heap with the smallest on top, kept in an array, are inserted: {listed(numbers)}.\n"
         )
         if removals:
-            text += f"Then the top is removed {often(removals)} (the last of the array takes its place and "
-            text += "sinks).\n"
+            text += f"Then the top is removed {often(removals)} (the last of the array takes its place and sinks).\n"
         return Question(f"{text}What is the array at the end?", tuple(heap), "\n".join(steps))
 
     @staticmethod

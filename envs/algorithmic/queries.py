@@ -123,8 +123,7 @@ class JsonPaths(ListAnswerTask):
                 gold.append(value)
         listing = "\n".join(f"{number}. {path}" for number, path in enumerate(paths, 1))
         text = f"{json.dumps(document)}\nWhat are the values at these paths ($ is the whole, indices count from 0, "
-        text += "[-1] is the "
-        text += "last)?\n" + listing
+        text += "[-1] is the last)?\n" + listing
         if level >= 3:
             key = "id"
             rows = [{key: n, "size": rng.randint(1, 99), "live": rng.random() < 0.5} for n in range(4 + level)]

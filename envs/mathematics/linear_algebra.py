@@ -137,8 +137,7 @@ class Determinants(ExactAnswerTask):
         if not minor:
             return self.ask(rng, level)
         shown = [[("x" if (i, j) == (r, c) else str(n)) for j, n in enumerate(row)] for i, row in enumerate(rows)]
-        text = "For which x is the determinant of this matrix "
-        text += f"{value}?\n" + lines(" ".join(row) for row in shown)
+        text = f"For which x is the determinant of this matrix {value}?\n" + lines(" ".join(row) for row in shown)
         return Question(text, rows[r][c], operations=products_of_expansion(size) + 1)
 
 

@@ -267,8 +267,7 @@ class KillerSudoku(LatinGrid):
         sums = [sum(grid[r][c] for r, c in cage) for cage in shapes]
         givens = some_given(rng, grid, (2, 1, 4, 4, 14)[level - 1])
         text = f"Fill the empty cells (.) so that each row, each column and each box of {height} rows and {width} "
-        text += "columns "
-        text += f"holds each of 1 to {size} once:\n" + "\n".join(givens) + "\nCells of one letter are a cage:\n"
+        text += f"columns holds each of 1 to {size} once:\n" + "\n".join(givens) + "\nCells of one letter are a cage:\n"
         facts = "; ".join(f"{name}: {total}" for name, total in zip(names, sums, strict=True))
         text += f"{picture}\nThe sums of the cages are {facts}. No cage holds a number twice."
         clues = ((height, width), tuple(givens), tuple(zip(map(tuple, shapes), sums, strict=True)))

@@ -223,8 +223,7 @@ class WordTracing(ListAnswerTask):
         if not 2 <= len(gold) < count:
             return self.ask(rng, level)
         text = "A word can be traced on this board when its letters, in order, stand on cells each of which touches "
-        text += "the "
-        text += "one before by a side or a corner, and no cell is used twice in the word.\n" + "\n".join(rows)
+        text += "the one before by a side or a corner, and no cell is used twice in the word.\n" + "\n".join(rows)
         text += f"\nWhich of these can be traced: {listed(words)}? Answer with all that can."
         return Question(text, gold)
 

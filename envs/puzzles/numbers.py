@@ -331,8 +331,7 @@ class Kakuro(CheckedAnswerTask):
         ]
         clues = "; ".join(self.named(run, total) for run, total in zip(runs, sums, strict=True))
         text = "Put a digit from 1 to 9 into each empty cell (.); # is a block. Cells in a row or column without a "
-        text += "block "
-        text += "between them, two or more, are a run; a run holds no digit twice.\n" + "\n".join(rows)
+        text += "block between them, two or more, are a run; a run holds no digit twice.\n" + "\n".join(rows)
         text += f"\nSums of the runs: {clues}.\n"
         text += f"There is one solution. Answer with the {size} rows, # for blocks, one row per line."
         return Question(text, (rows, tuple(zip(map(tuple, runs), sums, strict=True))), answer_text="\n".join(solution))

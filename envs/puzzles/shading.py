@@ -58,10 +58,9 @@ class Nonograms(CheckedAnswerTask):
         across, down = tuple(map(runs, rows)), tuple(map(runs, zip(*rows, strict=True)))
         facts = [", ".join(" ".join(map(str, clue)) for clue in clues) for clues in (across, down)]
         text = f"Some cells of a grid of {size} x {size} are filled. For each row, and for each column, the lengths of "
-        text += "its groups of filled cells without a gap are given, in order (0: none is filled).\n"
-        text += f"Rows from the top: {facts[0]}\nColumns from the left: {facts[1]}\n"
-        text += f"Answer with {size} rows of {size} digits, one row per line: 1 for a filled cell, 0 for another. "
-        text += "Any grid that fits is right."
+        text += "its groups of filled cells without a gap are given, in order (0: none is filled).\nRows from the top: "
+        text += f"{facts[0]}\nColumns from the left: {facts[1]}\nAnswer with {size} rows of {size} digits, one row per "
+        text += "line: 1 for a filled cell, 0 for another. Any grid that fits is right."
         return Question(text, (across, down), answer_text="\n".join(rows))
 
     def explain(self, state: Question) -> str:
@@ -381,8 +380,7 @@ class StarBattle(CheckedAnswerTask):
         names = rng.sample("ABCDEFGHIJ"[:size], size)
         rows = tuple("".join(names[region[r, c]] for c in range(size)) for r in range(size))
         text = f"Put {size} stars on this grid: one in each row, one in each column and one in each region (cells of "
-        text += "one "
-        text += "letter); no two stars may touch, not even at a corner.\n" + "\n".join(rows)
+        text += "one letter); no two stars may touch, not even at a corner.\n" + "\n".join(rows)
         text += "\nThere is one solution. "
         text += "Answer with the column of the star in each row, from the top; the left column is 1."
         return Question(text, rows, answer_text=listed(star + 1 for star in stars))
