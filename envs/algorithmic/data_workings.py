@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 from rlvr.envs.tasks.answers import listed
-from rlvr.envs.tasks.wording import counted
+from rlvr.envs.tasks.wording import added, counted
 
 # programs
 
@@ -215,10 +215,6 @@ def rows_of(text: str, name: str) -> list[list[str]]:
     """The rows of a table of a question."""
     part = re.findall(rf"^{name} \(.*\)\n((?:[^(\n]* \| [^(\n]*\n)+)", text, re.M)[0]
     return [row.split(" | ") for row in part.strip().split("\n")]
-
-
-def added(amounts: Sequence[int]) -> str:
-    return f"{' + '.join(map(str, amounts))} = {sum(amounts)}" if len(amounts) > 1 else str(sum(amounts))
 
 
 def table_queries(text: str) -> str:

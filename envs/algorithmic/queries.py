@@ -13,6 +13,7 @@ import random
 from typing import Any, ClassVar
 
 from rlvr.envs.algorithmic import data_workings
+from rlvr.envs.algorithmic.data_workings import hour
 from rlvr.envs.tasks.answers import ListAnswerTask, listed
 from rlvr.envs.tasks.questions import Question, explained
 
@@ -154,10 +155,6 @@ class JsonPaths(ListAnswerTask):
                 key = rng.choice(sorted(value))
                 path, value = f"{path}.{key}", value[key]
         return path, value
-
-
-def hour(minutes: int) -> str:
-    return f"{minutes // 60}:{minutes % 60:02}"
 
 
 class MeetingTimes(ListAnswerTask):

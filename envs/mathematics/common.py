@@ -6,24 +6,11 @@ import random
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from rlvr.envs.tasks.answers import ListAnswerTask, listed
+from rlvr.envs.tasks.answers import ListAnswerTask
+from rlvr.envs.tasks.answers import listed as listed
 from rlvr.envs.tasks.questions import Question, whole_numbers
 
-__all__ = [
-    "SIMPLEST",
-    "NumberList",
-    "bracketed",
-    "linear",
-    "lines",
-    "listed",
-    "nonzero",
-    "polynomial",
-    "signed",
-    "times",
-    "value_at",
-]
-
-
+NUMBER = "the final number"  # what a prompt asks for
 SIMPLEST = (
     "Answer exactly and in simplest form: worked out, fractions in lowest terms, and any number under a root whole and "
     "as small as possible."

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from rlvr.envs.core.tables import Source
-from rlvr.envs.mathematics.prompts import NUMBER
+from rlvr.envs.mathematics.common import NUMBER
 from rlvr.envs.rewards.extraction import closing_brace
 from rlvr.envs.rewards.graders.number import read_reference
 from rlvr.envs.tasks.tables import Problem, Row, TableTask, texts
@@ -51,10 +51,19 @@ def plain(answer: Any) -> str:
     return text
 
 
+PROBLEM = {"question": "problem"}
+AS_TRAIN = {"test": "train"}  # the hub has the test split under the name of train
+
+
+def questions(folder: str, hub: str | None, revision: str = "main", **more: Any) -> Source:
+    """Where rows of a question and its answer are, and a solution where there is one."""
+    return Source(folder, hub, revision, ("question", "answer"), optional=("solution",), **more)
+
+
 class MathTable(TableTask):
     """Rows of a question and its answer, and a solution where there is one."""
 
-    source = Source("questions", None, "main", columns=("question", "answer"), optional=("solution",))
+    source = questions("questions", None)
 
     def problem(self, row: Row) -> Problem:
         """Reads question and answer; math delimiters are dropped, and a missing solution is none."""
@@ -95,28 +104,15 @@ class MATH(TableTask):
 class MATH500(MathTable):
     """MATH-500 (Lightman et al. 2023, arXiv 2305.20050): 500 test problems of MATH."""
 
-    source = Source(
-        folder="math500",
-        hub="HuggingFaceH4/MATH-500",
-        revision="6e4ed1a2a79af7d8630a6b768ec859cb5af4d3be",
-        columns=("question", "answer"),
-        optional=("solution",),
-        names={"question": "problem"},
-    )
+    source = questions("math500", "HuggingFaceH4/MATH-500", "6e4ed1a2a79af7d8630a6b768ec859cb5af4d3be", names=PROBLEM)
     splits = ("test",)
 
 
 class AIME24(NumberAnswerTable):
     """AIME 2024, both papers: 30 problems with whole numbers from 0 to 999 for answers."""
 
-    source = Source(
-        folder="aime24",
-        hub="HuggingFaceH4/aime_2024",
-        revision="2fe88a2f1091d5048c0f36abc874fb997b3dd99a",
-        columns=("question", "answer"),
-        optional=("solution",),
-        names={"question": "problem"},
-        splits={"test": "train"},
+    source = questions(
+        "aime24", "HuggingFaceH4/aime_2024", "2fe88a2f1091d5048c0f36abc874fb997b3dd99a", names=PROBLEM, splits=AS_TRAIN
     )
     splits = ("test",)
 
@@ -124,42 +120,21 @@ class AIME24(NumberAnswerTable):
 class AIME25(NumberAnswerTable):
     """AIME 2025, both papers: 30 problems with whole numbers from 0 to 999 for answers."""
 
-    source = Source(
-        folder="aime25",
-        hub="math-ai/aime25",
-        revision="563bb8404243c5f09de6ec262f2db674fe5bce9b",
-        columns=("question", "answer"),
-        optional=("solution",),
-        names={"question": "problem"},
-    )
+    source = questions("aime25", "math-ai/aime25", "563bb8404243c5f09de6ec262f2db674fe5bce9b", names=PROBLEM)
     splits = ("test",)
 
 
 class AMC(NumberAnswerTable):
     """AMC 12 of 2022 and 2023: 83 problems, rewritten to have a number for an answer (AI-MO validation set)."""
 
-    source = Source(
-        folder="amc",
-        hub="AI-MO/aimo-validation-amc",
-        revision="main",
-        columns=("question", "answer"),
-        optional=("solution",),
-        names={"question": "problem"},
-        splits={"test": "train"},
-    )
+    source = questions("amc", "AI-MO/aimo-validation-amc", names=PROBLEM, splits=AS_TRAIN)
     splits = ("test",)
 
 
 class Minerva(MathTable):
     """Minerva (Lewkowycz et al. 2022, arXiv 2206.14858): 272 problems of undergraduate science courses at MIT."""
 
-    source = Source(
-        folder="minerva",
-        hub="math-ai/minervamath",
-        revision="main",
-        columns=("question", "answer"),
-        optional=("solution",),
-    )
+    source = questions("minerva", "math-ai/minervamath")
     splits = ("test",)
 
 
@@ -169,15 +144,12 @@ class OlympiadBench(TableTask):
     ``final_answer`` is a list of texts; several answers are one list without an order.
     """
 
-    source = Source(
-        folder="olympiadbench",
-        hub="Hothan/OlympiadBench",
+    source = questions(
+        "olympiadbench",
+        "Hothan/OlympiadBench",
         config="OE_TO_maths_en_COMP",
-        revision="main",
-        columns=("question", "answer"),
-        optional=("solution",),
         names={"answer": "final_answer"},
-        splits={"test": "train"},
+        splits=AS_TRAIN,
     )
     splits = ("test",)
 
@@ -216,13 +188,11 @@ class DeepScaleR(MathTable):
     Leave out what is tested on: ``decontaminate=["rlvr/MATH500-v0", "rlvr/AIME24-v0"]``.
     """
 
-    source = Source(
-        folder="deepscaler",
-        hub="agentica-org/DeepScaleR-Preview-Dataset",
-        revision="b6ae8c60f5c1f2b594e2140b91c49c9ad0949e29",
-        columns=("question", "answer"),
-        optional=("solution",),
-        names={"question": "problem"},
+    source = questions(
+        "deepscaler",
+        "agentica-org/DeepScaleR-Preview-Dataset",
+        "b6ae8c60f5c1f2b594e2140b91c49c9ad0949e29",
+        names=PROBLEM,
     )
     splits = ("train",)
 

@@ -20,11 +20,11 @@ from fractions import Fraction
 
 from rlvr.envs.mathematics import function_workings, workings
 from rlvr.envs.mathematics.common import NumberList, lines, listed
+from rlvr.envs.mathematics.workings import DAYS
 from rlvr.envs.tasks.answers import ListAnswerTask
 from rlvr.envs.tasks.questions import ExactAnswerTask, Question, explained
 from rlvr.envs.tasks.wording import in_a_row
 
-DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 WEEKDAYS = tuple(day[:3] for day in DAYS)  # as answers name them
 ORDINALS = ("first", "second", "third", "fourth")
 FORMAT = "Write dates as YYYY-MM-DD."

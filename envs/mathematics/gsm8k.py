@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from rlvr.envs.core.tables import Source
-from rlvr.envs.mathematics.prompts import NUMBER
+from rlvr.envs.mathematics.common import NUMBER
 from rlvr.envs.rewards.graders.number import read_reference
 from rlvr.envs.tasks.tables import Problem, Row, TableTask, texts
 

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from rlvr.envs.core.task import Task, Transition
-from rlvr.envs.mathematics.prompts import system_prompt
+from rlvr.envs.mathematics.common import NUMBER
 from rlvr.envs.rewards.graders.number import grade_number
+from rlvr.envs.tasks.prompts import system_prompt
 
 NAMES = ("Ann", "Ben", "Eva", "Kim", "Leo", "Mia", "Sam", "Tom")
 THINGS = ("apples", "books", "cards", "coins", "eggs", "nuts", "pens", "stamps")
@@ -60,7 +61,7 @@ class WordProblems(Task[Story]):
     levels = LEVELS
 
     def __init__(self, *, prompt_style: str = "boxed") -> None:
-        self.system = system_prompt(prompt_style)
+        self.system = system_prompt(prompt_style, NUMBER)
 
     def start(self, rng: random.Random, level: int) -> Story:
         """Draws an opening and ``level`` steps; every total on the way is a positive whole number."""

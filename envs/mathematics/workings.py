@@ -9,7 +9,7 @@ from datetime import date, timedelta
 from fractions import Fraction
 from math import lcm
 
-from rlvr.envs.tasks.wording import counted, times
+from rlvr.envs.tasks.wording import bracketed, counted, times
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 ORDINALS = ("first", "second", "third", "fourth")
@@ -272,7 +272,3 @@ def null_space(rows: Sequence[Sequence[int]], vector: Sequence[int]) -> str:
 def times_text(factor: Fraction) -> str:
     """A factor before a name: nothing for one, a minus for -1."""
     return "" if factor == 1 else "-" if factor == -1 else f"{factor} "
-
-
-def bracketed(number: int) -> str:
-    return f"({number})" if number < 0 else str(number)

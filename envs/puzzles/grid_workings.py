@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise, product
 from typing import NamedTuple
 
+from rlvr.envs.puzzles.workings import STEPS
 from rlvr.envs.tasks.answers import listed
 from rlvr.envs.tasks.questions import Question
-from rlvr.envs.tasks.wording import in_a_row
+from rlvr.envs.tasks.wording import added, in_a_row
 
 Cell = tuple[int, int]
 
@@ -22,10 +23,6 @@ def digits(answer: str) -> list[list[int]]:
 def at(cell: Cell) -> str:
     """``row 2, column 3`` for a cell whose rows and columns count from 0."""
     return f"row {cell[0] + 1}, column {cell[1] + 1}"
-
-
-def added(numbers: Sequence[int]) -> str:
-    return f"{' + '.join(map(str, numbers))} = {sum(numbers)}" if len(numbers) > 1 else str(sum(numbers))
 
 
 # Latin squares
@@ -408,27 +405,33 @@ def hitori(state: Question) -> str:
     return "\n".join([*lines, "No two of these cells share a side, and the others are connected."])
 
 
+def paired(tents: Iterable[Cell], trees: Iterable[Cell]) -> dict[Cell, Cell]:
+    """A tree beside it for as many tents as can have one of their own, by augmenting paths."""
+    owner: dict[Cell, Cell | None] = dict.fromkeys(trees)
+
+    def gets_tree(tent: Cell, tried: set[Cell]) -> bool:
+        r, c = tent
+        for tree in ((r - 1, c), (r + 1, c), (r, c - 1), (r, c + 1)):
+            if tree in owner and tree not in tried:
+                tried.add(tree)
+                before = owner[tree]
+                if before is None or gets_tree(before, tried):
+                    owner[tree] = tent
+                    return True
+        return False
+
+    for tent in tents:
+        gets_tree(tent, set())
+    return {tent: tree for tree, tent in owner.items() if tent is not None}
+
+
 def tents(state: Question) -> str:
     """For each row its tents and how many were asked for, and a tree beside each."""
     trees = {
         (r, c) for r, row in enumerate(re.findall(r"^[T.]+$", state.text, re.M)) for c, s in enumerate(row) if s == "T"
     }
     put = marked(state.answer_text)
-    owner: dict[Cell, Cell] = {}
-
-    def found(tent: Cell, tried: set[Cell]) -> bool:
-        r, c = tent
-        for tree in ((r - 1, c), (r + 1, c), (r, c - 1), (r, c + 1)):
-            if tree in trees and tree not in tried:
-                tried.add(tree)
-                if tree not in owner or found(owner[tree], tried):
-                    owner[tree] = tent
-                    return True
-        return False
-
-    for tent in put:
-        found(tent, set())
-    tree_of = {tent: tree for tree, tent in owner.items()}
+    tree_of = paired(put, trees)
     lines = [f"As (row,column): {listed(f'tent {shown(t)} by tree {shown(tree_of[t])}' for t in put)}."]
     for name, index in (("rows", 0), ("columns", 1)):
         size = len(state.answer_text.split("\n"))
@@ -481,7 +484,6 @@ def slitherlink(state: Question) -> str:
 
 def numberlink(state: Question) -> str:
     """The cells of each path."""
-    steps = {"U": (-1, 0), "D": (1, 0), "L": (0, -1), "R": (0, 1)}
     ends: dict[str, list[Cell]] = {}
     for r, row in enumerate(state.answer):
         for c, name in enumerate(row):
@@ -491,7 +493,7 @@ def numberlink(state: Question) -> str:
     for (name, (first, _)), moves in zip(sorted(ends.items()), state.answer_text.split(", "), strict=True):
         path = [first]
         for move in moves:
-            path.append((path[-1][0] + steps[move][0], path[-1][1] + steps[move][1]))
+            path.append((path[-1][0] + STEPS[move][0], path[-1][1] + STEPS[move][1]))
         count += len(path)
         lines.append(f"{name}: {' '.join(map(shown, path))}, so {moves}")
     return "\n".join([*lines, f"These are {count} cells, all of {len(state.answer)} * {len(state.answer)} = {count}"])

@@ -80,7 +80,7 @@ class LatinGrid(CheckedAnswerTask):
         """The question for these clues, whose one solution is ``grid``."""
         size = len(grid)
         text += f"\nAnswer with the {size} rows of digits, one row per line."
-        return Question(text, (size, clues), answer_text=grid_text(grid))
+        return Question(text, (size, clues), answer_text="\n".join("".join(map(str, row)) for row in grid))
 
     def check(self, question: Question, answer: str) -> str | None:
         """Rows and columns must hold each number once; then the clues decide, so any solution is right."""
@@ -93,10 +93,6 @@ class LatinGrid(CheckedAnswerTask):
             if len({row[number] for row in grid}) < size:
                 return f"column {number + 1} holds a number twice"
         return self.clue_fault(clues, grid)
-
-
-def grid_text(grid: Grid) -> str:
-    return "\n".join("".join(map(str, row)) for row in grid)
 
 
 def some_given(rng: random.Random, grid: Grid, count: int) -> list[str]:

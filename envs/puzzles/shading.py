@@ -245,23 +245,6 @@ class Hitori(CheckedAnswerTask):
         return None if connected(white) else "the cells left are not connected"
 
 
-def paired(tents: Sequence[Cell], trees: Iterable[Cell]) -> bool:
-    """Whether each tent can have a tree beside it of its own, by augmenting paths."""
-    owner: dict[Cell, Cell] = {}
-    tree_cells = set(trees)
-
-    def found(tent: Cell, tried: set[Cell]) -> bool:
-        for tree in beside(*tent):
-            if tree in tree_cells and tree not in tried:
-                tried.add(tree)
-                if tree not in owner or found(owner[tree], tried):
-                    owner[tree] = tent
-                    return True
-        return False
-
-    return all(found(tent, set()) for tent in tents)
-
-
 class Tents(CheckedAnswerTask):
     """Put a tent beside each tree.
 
@@ -315,7 +298,11 @@ class Tents(CheckedAnswerTask):
         for index, (r, c) in enumerate(tents):
             if any(abs(r - y) <= 1 and abs(c - x) <= 1 for y, x in tents[:index]):
                 return f"the tent at row {r + 1}, column {c + 1} touches another"
-        return None if paired(tents, trees) else "not every tent has a tree of its own beside it"
+        return (
+            None
+            if len(grid_workings.paired(tents, trees)) == len(tents)
+            else "not every tent has a tree of its own beside it"
+        )
 
 
 @cache

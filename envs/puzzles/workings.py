@@ -9,14 +9,10 @@ from itertools import combinations, product
 
 from rlvr.envs.tasks.answers import listed
 from rlvr.envs.tasks.questions import Question
-from rlvr.envs.tasks.wording import counted, in_a_row
+from rlvr.envs.tasks.wording import added, bracketed, counted, in_a_row
 
 Cell = tuple[int, int]
 STEPS = {"U": (-1, 0), "D": (1, 0), "L": (0, -1), "R": (0, 1)}
-
-
-def added(numbers: Sequence[int]) -> str:
-    return f"{' + '.join(map(str, numbers))} = {sum(numbers)}" if len(numbers) > 1 else str(sum(numbers))
 
 
 # choices
@@ -428,10 +424,6 @@ def word_tracing(text: str) -> str:
 # rules
 
 Term = Callable[[int, Sequence[int]], tuple[str, int]]  # x and the parameters -> the term with numbers, its value
-
-
-def bracketed(number: int) -> str:
-    return f"({number})" if number < 0 else str(number)
 
 
 def plus(number: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
@@ -29,3 +29,13 @@ def in_a_row(items: Iterable[object]) -> str:
     """``Ann``, ``Ann and Ben``, ``Ann, Ben and Cay``."""
     *names, last = map(str, items)
     return f"{', '.join(names)} and {last}" if names else last
+
+
+def added(numbers: Sequence[int]) -> str:
+    """``3 + 4 = 7``, and ``7`` where it is the only one."""
+    return f"{' + '.join(map(str, numbers))} = {sum(numbers)}" if len(numbers) > 1 else str(sum(numbers))
+
+
+def bracketed(number: int) -> str:
+    """A number as a factor or subtrahend: a negative one in brackets."""
+    return f"({number})" if number < 0 else str(number)

@@ -200,12 +200,8 @@ def angle(rng: random.Random) -> VisualState:
         labels = (*(f"{value}°" for value in rounded[:-1]), "x")
         text = "How many degrees is the angle x?"
         working = f"The angles add up to {180 * (count - 2)}; the one at x is {rounded[-1]}."
-        scene = AngleFigure(tuple(rounded_points(points)), labels, outside)
+        scene = AngleFigure(tuple((round(x, 1), round(y, 1)) for x, y in points), labels, outside)
         return VisualState(scene, text, str(asked), working, readings=count - 1)
-
-
-def rounded_points(points: list[Point]) -> list[Point]:
-    return [(round(x, 1), round(y, 1)) for x, y in points]
 
 
 def corner_angle(points: list[Point], i: int) -> float:

@@ -9,17 +9,9 @@ from itertools import pairwise
 from typing import Any
 
 from rlvr.envs.tasks.answers import listed
-from rlvr.envs.tasks.wording import in_a_row
+from rlvr.envs.tasks.wording import added, bracketed, in_a_row
 
 Cell = tuple[int, int]
-
-
-def added(numbers: Sequence[int]) -> str:
-    return f"{' + '.join(map(str, numbers))} = {sum(numbers)}" if len(numbers) > 1 else str(sum(numbers))
-
-
-def bracketed(number: int) -> str:
-    return f"({number})" if number < 0 else str(number)
 
 
 # charts

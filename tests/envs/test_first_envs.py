@@ -16,12 +16,12 @@ from rlvr.envs import TextEnv
 from rlvr.envs.core.terminal import printable
 from rlvr.envs.games.guess_number import LEVELS, GuessNumber, read_guess
 from rlvr.envs.mathematics.calculator import Calculator, read_call, use_calculator
+from rlvr.envs.mathematics.common import NUMBER
 from rlvr.envs.mathematics.gsm8k import GSM8K
-from rlvr.envs.mathematics.prompts import SYSTEM_PROMPTS, system_prompt
 from rlvr.envs.mathematics.word_problems import WordProblems
 from rlvr.envs.puzzles.countdown import LEVELS as COUNTDOWN_LEVELS
 from rlvr.envs.puzzles.countdown import Countdown
-from rlvr.envs.tasks.prompts import worked
+from rlvr.envs.tasks.prompts import STYLES, system_prompt, worked
 
 SEEDS = st.integers(0, 2**64)
 EVERY = st.integers(1, 5)
@@ -328,11 +328,11 @@ def test_gsm8k_reads_the_official_forms(data_folder):
 
 
 @pytest.mark.parametrize("env_id", ["rlvr/GSM8K-v0", "rlvr/WordProblems-v0"])
-@pytest.mark.parametrize("style", SYSTEM_PROMPTS)
+@pytest.mark.parametrize("style", STYLES)
 def test_every_prompt_style_is_said_and_its_answer_read(env_id, style):
     env = gym.make(env_id, prompt_style=style).unwrapped
     _, info = env.reset(seed=0)
-    assert info.get("system") == system_prompt(style)
+    assert info.get("system") == system_prompt(style, NUMBER)
     number = env.solve().rpartition("\\boxed{")[2].rstrip("}")
     _, reward, _, _, info = env.step(worked(style, "a thought", number))
     assert reward == 1.0, info["verdict"]
