@@ -1,12 +1,6 @@
-"""Arrays, trees and grids. One turn each; reward 1 for the exact content.
+"""Arrays, trees and grids.
 
-SortingTrace: a list after some rounds of a sorting method.
-SearchTree: a binary search tree after insertions and removals.
-HashTable: where keys stand after open addressing.
-BinaryHeap: the array of a heap after insertions and removals.
-MatrixWalk: a matrix turned and mirrored, then read along its spiral.
-GameOfLife: a board after some generations.
-CellularAutomaton: a ring of cells after some steps of a rule.
+Observation: a structure, what is done to it, and how to write its content then.
 """
 
 from __future__ import annotations

@@ -1,14 +1,6 @@
-"""Graphs. One turn each; reward 1 for the exact number or list, or for any construction that fulfils what is asked.
+"""Graphs, with numbers for nodes.
 
-ShortestPath: the length of a shortest path; roads of one direction from level 3 on.
-Components: the sizes of the connected components.
-Reachability: which nodes can be reached.
-TopologicalOrder: any order that respects the arrows.
-SpanningTree: the weight of the lightest spanning tree.
-Bipartition: the nodes on the same side as node 1.
-Colouring: any proper colouring with the colours given.
-HamiltonianPath: any path through every node.
-MaxFlow: the value of the largest flow.
+Observation: nodes, the edges between them, and what is asked of the graph.
 """
 
 from __future__ import annotations

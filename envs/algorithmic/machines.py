@@ -1,12 +1,6 @@
-"""Machines that are run by hand. One turn each; reward 1 for the exact end state.
+"""Machines that are run by hand.
 
-FiniteAutomaton: the end states of several words.
-StackMachine: the stack after a program.
-QueueMachine: the content of a double-ended queue.
-TuringMachine: the tape, a ring, after some steps.
-RobotWalk: where a robot stands and where it looks.
-BitManipulation: eight bits after a chain of operations.
-RegisterMachine: the registers after a program with jumps.
+Observation: the rules of a machine, its start, its program or its input, and what is asked of the end.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Programs in a small imperative language, run by an interpreter of our own. One turn each; reward 1 for the output.
+"""Programs in a small imperative language, run by an interpreter of our own.
 
-CodeOutput: what a program with variables, conditions, loops and functions prints.
-CodeInput: an input for which a program prints a given number.
+Observation: a program, and which output or input of it is asked for.
 """
 
 from __future__ import annotations

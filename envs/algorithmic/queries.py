@@ -1,7 +1,6 @@
-"""Questions to data. One turn each; reward 1 for exactly the values asked for.
+"""Questions to data.
 
-TableQueries: filter, group, rank and join the rows of tables. JsonPaths: values deep in a JSON document.
-MeetingTimes: the first time that suits everybody. NeedleCounting: how many lines of a long log fit.
+Observation: tables, a JSON document, calendars or a log, and which values in it are asked for.
 """
 
 from __future__ import annotations

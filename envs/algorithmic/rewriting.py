@@ -1,8 +1,6 @@
-"""Texts that grow, shrink and match by rules. One turn each; reward 1 for the exact text or counts, or any match.
+"""Texts that grow, shrink and match by rules.
 
-StringRewriting: replace the first place that a rule fits, again and again. PolymerGrowth: letters grow between pairs.
-LindenmayerSystem: every letter is replaced at once, and the text is walked. RegexConstruction: a text that matches one
-pattern and not another.
+Observation: rules or patterns, a text to start from, and what is asked of the result.
 """
 
 from __future__ import annotations

@@ -1,16 +1,6 @@
-"""Strings. One turn each; reward 1 for the exact words, text or numbers.
+"""Strings of made-up words and letters.
 
-ReverseText: backwards by letters, by words, or both.
-SortWords: in alphabetical order, then in the order of another alphabet.
-Ciphers: Caesar, a keyed substitution, Vigenere, and a transposition after it; the key is given or can be found.
-RunLength: unfold repeats within repeats.
-EditDistance: the fewest insertions, deletions and replacements.
-CommonSubsequence: any longest one.
-PalindromeCount: how many substrings read the same backwards.
-Anagrams: which words have an anagram among the others.
-BracketCompletion: the brackets that are still open, closed.
-LetterCounts: how often each of several letters occurs.
-PatternMatch: which words match a pattern with wildcards.
+Observation: words or texts, what to do with them, and how to write the answer.
 """
 
 from __future__ import annotations

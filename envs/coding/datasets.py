@@ -1,4 +1,4 @@
-"""Programs from published tables: HumanEval, MBPP and CodeContests. One turn; reward 1 when every test passes.
+"""Programs from published tables: HumanEval, MBPP and CodeContests.
 
 A program runs in the sandbox, and its tests' expected values never enter the process that it runs in, see the
 ``code`` grader. Where no sandbox tier holds on this machine, these environments refuse to be made.
@@ -20,6 +20,9 @@ PYTHON3 = (3, "PYTHON3")  # how CodeContests names the language
 
 class CodeTable(TableTask):
     """Base of programming tables: an answer is the tests as JSON text, so that a state cannot be changed.
+
+    Actions: a reply; its last ```python block is the program.
+    Reward: 1 where every test passes, else 0.
 
     Attributes:
         patience: seconds that a grade may take, for the audit: it starts processes, on a machine that may be busy.

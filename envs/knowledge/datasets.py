@@ -1,7 +1,6 @@
-"""Questions answered in a few words, from published tables: NQ-open, TriviaQA, HotpotQA and PopQA. One turn.
+"""Questions answered in a few words, from published tables: NQ-open, TriviaQA, HotpotQA and PopQA.
 
-Reward 1 for one of the accepted spellings, letter case, articles and punctuation aside; with ``grader="f1"`` the
-share of words that agree, which pays for long lists too. Read without any text to look things up in, unless said.
+Read without any text to look things up in, unless said.
 """
 
 from __future__ import annotations
@@ -16,7 +15,11 @@ from rlvr.envs.tasks.tables import Problem, Row, TableTask, texts
 
 
 class Answers(TableTask):
-    """Rows of a question and the spellings of its answer, the first of which an expert says."""
+    """Rows of a question and the spellings of its answer, the first of which an expert says.
+
+    Reward: 1 for one of the accepted spellings, letter case, articles and punctuation aside, else 0; with
+        ``grader="f1"`` the share of words that agree, which pays for long lists too.
+    """
 
     graders = ("exact", "f1")
     wanted = "the answer in a few words"

@@ -1,4 +1,4 @@
-"""Dataset: anybody's own table of questions and answers, with a grader and a prompt by argument. One turn.
+"""Dataset: anybody's own table of questions and answers, with a grader and a prompt by argument.
 
     gym.make("rlvr/Dataset-v0", data_files="mine.csv", columns={"question": "Aufgabe", "answer": "Ergebnis"},
              grader="number")

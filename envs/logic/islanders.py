@@ -1,6 +1,6 @@
-"""Knights, who always tell the truth, and knaves, who never do. One turn each; reward 1 for who is what.
+"""Knights, who always tell the truth, and knaves, who never do.
 
-KnightsAndKnaves: from what they say of one another. Spies: one of them is neither, and may say anything.
+Observation: what the people of an island say, and the order in which to say who is what.
 """
 
 from __future__ import annotations

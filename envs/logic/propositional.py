@@ -1,9 +1,6 @@
-"""Propositional logic. One turn each; reward 1 for the exact number or list, or for any assignment that satisfies.
+"""Propositional logic.
 
-TruthCount: how many assignments make a formula true.
-Satisfiability: any assignment that satisfies a set of clauses.
-Entailment: which statements follow from the premises.
-ForwardChaining: everything that follows from facts by rules.
+Observation: formulas, clauses or rules, and what is asked of them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Relations. One turn each; reward 1 for exactly the people, the elements or the distances asked for.
+"""Relations of people, places and sets.
 
-FamilyTree: the relatives of somebody. Directions: where one place lies from another. SetAlgebra: operations on sets.
+Observation: relations or sets in words, and which people, distances or elements are asked for.
 """
 
 from __future__ import annotations

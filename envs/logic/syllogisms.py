@@ -1,6 +1,8 @@
-"""Syllogisms: what follows from statements with all, no and some. One turn; reward 1 for exactly those that follow.
+"""Syllogisms: what follows from statements with all, no and some.
 
-Syllogisms: which of six conclusions hold wherever the premises do. "All" and "no" do not say that there are any.
+"All" and "no" do not say that there are any.
+
+Observation: premises, and conclusions by number, of which those that follow are asked for.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Keeping track. One turn each; reward 1 for exactly the places, beliefs or numbers.
+"""Keeping track.
 
-SwapTracking: who holds what after exchanges. FalseBeliefs: where people think that things are who did not see it all.
-DiceRolling: the top of a die as it rolls over a board. Seating: who sits where after moves around a table.
+Observation: a start, a list of changes, and the places, beliefs or numbers that are asked for.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Zebra puzzles and orderings: who stands where, from relations alone. One turn each; reward 1 for the whole order.
+"""Zebra puzzles and orderings: who stands where, from relations alone.
 
-Zebra: houses in a row with an owner, a pet, a drink... Ordering: people in a queue.
 Clues are distances between two things; a chain of them reaches every thing, so that few arrangements are left to try,
 and a puzzle is kept only if exactly one of those is possible.
+
+Observation: the things or people, the clues, and the order in which to answer.
 """
 
 from __future__ import annotations

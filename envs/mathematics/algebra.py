@@ -1,11 +1,6 @@
-"""Equations and inequalities. One turn each; reward 1 for the exact solution.
+"""Equations and inequalities.
 
-LinearEquations: one unknown on both sides, with brackets and denominators.
-LinearSystems: two to four unknowns.
-QuadraticEquations: the larger root, whole, rational or a surd.
-ExponentialEquations: powers of one base and logarithms.
-CountSolutions: how many whole numbers satisfy an inequality.
-Vieta: symmetric functions of the roots, without the roots.
+Observation: one or more equations or inequalities, and what is asked of their solutions.
 """
 
 from __future__ import annotations

@@ -1,11 +1,6 @@
-"""Arithmetic on whole numbers, without tools. One turn each; reward 1 for the exact answer.
+"""Arithmetic on whole numbers, without tools.
 
-Sums: a chain of additions and subtractions.
-Products: one long multiplication.
-LongDivision: quotient and remainder.
-OrderOfOperations: brackets, powers, products and quotients inside sums.
-Rounding: to significant digits, to decimal places, and quotients that must be divided out first.
-BitOperations: and, or, exclusive or and shifts of numbers written in decimal.
+Observation: an expression or a division, and how to write its value.
 """
 
 from __future__ import annotations

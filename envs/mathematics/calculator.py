@@ -1,4 +1,4 @@
-"""Calculator: work out an expression with a tool. Write a call, read its result, answer; reward 1 for the exact value.
+"""Calculator: work out an expression with a tool. Write a call, read its result, answer.
 
 The tool is exact: fractions stay fractions. A call earns nothing by itself, nor does its output.
 """
@@ -31,6 +31,11 @@ class Calculator(Task[Sum]):
     """Work out an expression with a tool.
 
     Levels 1 to 5: from two numbers of two digits to six of four, with division and brackets.
+
+    Observation: the expression, after a call what the tool says.
+    Actions: a call, <tool>expression</tool>, or a reply with the exact value in \\boxed{}.
+    Reward: 1 for the exact value, worked out, else 0.
+    Episode end: after a reply without a call, or after four turns.
     """
 
     system = (

@@ -1,11 +1,6 @@
-"""Calculus of polynomials and quotients. One turn each; reward 1 for the exact result.
+"""Calculus of polynomials, quotients and series.
 
-Derivatives: of sums, products, chains and quotients, at a point.
-Integrals: of polynomials, of absolute values, and areas between graphs.
-Limits: at a point where a quotient is 0/0, and at infinity.
-Extrema: the largest and smallest value of a polynomial on an interval.
-Series: geometric, telescoping, and sums of powers.
-TaylorCoefficients: of quotients and of powers of power series.
+Observation: a function or a sum, and the value that is asked for.
 """
 
 from __future__ import annotations

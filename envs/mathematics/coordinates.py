@@ -1,8 +1,6 @@
-"""Coordinates and solids. One turn each; reward 1 for the exact numbers.
+"""Coordinates and solids.
 
-Transformations: where a point comes to lie after several moves.
-SolidMeasures: volumes and surfaces of solids put together from others.
-Lines: meeting points, distances and areas of lines in the plane and in space.
+Observation: points, lines or solids in words, and the numbers that are asked for.
 """
 
 from __future__ import annotations

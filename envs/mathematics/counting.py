@@ -1,11 +1,6 @@
-"""Counting without a list. One turn each; reward 1 for the exact number.
+"""Counting without a list.
 
-Arrangements: orders of letters, with letters apart or together.
-Committees: choices from groups under conditions.
-LatticePaths: shortest ways through a grid with closed crossings.
-Distributions: like things among unlike places.
-SetSizes: how many are in a part of a Venn diagram.
-Tilings: words and tilings counted by a recurrence.
+Observation: what is arranged, chosen or tiled, under which conditions; how many ways there are is asked.
 """
 
 from __future__ import annotations

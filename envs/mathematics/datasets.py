@@ -1,7 +1,6 @@
 """Mathematics from published tables: MATH, AIME, AMC, Minerva, OlympiadBench, SVAMP, and two sets made for training.
 
-One turn each; reward 1 for an answer of the right value. Where an answer is a number it must be written as one;
-else it is compared by value, see the ``math`` grader.
+Where an answer is a number it must be written as one; else it is compared by value, see the ``math`` grader.
 """
 
 from __future__ import annotations

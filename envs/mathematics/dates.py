@@ -1,12 +1,6 @@
-"""Dates, clocks, units and ages. One turn each; reward 1 for exactly the dates, times and numbers asked for.
+"""Dates, clocks, units and ages.
 
-DateArithmetic: days between dates, dates so many days, workdays or months away.
-CalendarDays: which weekdays dates are, and which dates a rule of weekdays names.
-ClockAngles: the hands of a clock, and clocks that run fast or slow.
-TimeZones: when a journey across time zones ends.
-UnitConversion: chains of conversions, exact, over units that are told.
-Timetables: the earliest arrival with connections.
-AgeProblems: how old people are, from what was and will be.
+Observation: dates, times, units or ages in words, and what is asked, with the form of the answer.
 """
 
 from __future__ import annotations

@@ -1,11 +1,6 @@
-"""Polynomials, sequences and functions. One turn each; reward 1 for the exact result.
+"""Polynomials, sequences and functions.
 
-PolynomialProducts: the coefficients of a product.
-PolynomialDivision: quotient and remainder.
-Sequences: a far term of a rule that must be found from the first terms.
-Recurrences: a term of a recurrence that is given.
-FunctionComposition: nested functions at a point, and backwards.
-ComplexNumbers: products, powers and quotients.
+Observation: a polynomial, a sequence, a function or complex numbers, and what is asked of them.
 """
 
 from __future__ import annotations

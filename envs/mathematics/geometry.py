@@ -1,10 +1,6 @@
-"""Plane geometry. One turn each; reward 1 for the exact measure.
+"""Plane geometry.
 
-PolygonArea: from coordinates.
-LatticePoints: inside a lattice polygon, by Pick's theorem.
-RightTriangles: lengths through right angles, in the plane and in space.
-Angles: in triangles, polygons, between parallels and in circles, with an unknown.
-CircleAreas: of rings, sectors, and of circles known by what touches them, as multiples of pi.
+Observation: a figure in words or by its corners, and the measure that is asked for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""GSM8K (Cobbe et al. 2021, arXiv 2110.14168): grade-school word problems. One turn; reward 1 for the exact number.
+"""GSM8K (Cobbe et al. 2021, arXiv 2110.14168): grade-school word problems.
 
 Rows have ``question`` and ``answer``, whose last line is ``#### n``. They are read from ``data_files``, from
 ``$RLVR_DATA/gsm8k/<split>.jsonl`` or from the hub.
@@ -17,7 +17,10 @@ ANNOTATION = re.compile(r"<<[^<>]*>>")  # the calculator's notes in the official
 
 
 class GSM8K(TableTask):
-    """Word problems whose answer is one number. Settings are those of every table, see ``TableTask``."""
+    """Word problems whose answer is one number. Settings are those of every table, see ``TableTask``.
+
+    Reward: 1 for the exact number, else 0.
+    """
 
     source = Source(
         folder="gsm8k",

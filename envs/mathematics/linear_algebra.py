@@ -1,12 +1,6 @@
-"""Linear algebra, exact. One turn each; reward 1 for the number, the list or the whole matrix.
+"""Linear algebra, exact.
 
-Determinants: of matrices of numbers, and the value of an entry that makes one vanish.
-MatrixProducts: products, powers and polynomials of matrices.
-MatrixInverse: of two to four rows, in fractions.
-NullSpace: any vector but 0 that a matrix takes to 0.
-Eigenvalues: of matrices whose eigenvalues are whole numbers.
-VectorGeometry: projections, areas, volumes and distances in space.
-LeastSquares: the line or parabola of least squares.
+Observation: matrices row by row, vectors or points, and what is asked of them.
 """
 
 from __future__ import annotations

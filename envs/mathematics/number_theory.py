@@ -1,14 +1,6 @@
-"""Number theory. One turn each; reward 1 for the exact number, or the exact list.
+"""Number theory.
 
-GreatestCommonDivisor: Euclid, with the least common multiple from level 3 on.
-PrimeFactors: every prime factor with its multiplicity.
-Divisors: how many, their sum, Euler's totient.
-ModularPower, ModularInverse: in residues of a modulus.
-ChineseRemainder: the least number with given remainders.
-LinearDiophantine: how many pairs of numbers solve ax + by = c.
-DigitSums: how many numbers below a bound have a digit sum.
-FactorialPowers: the power of a number in a factorial or a binomial coefficient.
-InclusionExclusion: how many numbers are divisible by one of several.
+Observation: whole numbers, and what is asked of their divisors, digits or remainders.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Ways to write a number. One turn each; reward 1 for the exact numeral.
+"""Ways to write a number.
 
-BaseConversion: from one base to another, through base 10.
-RomanNumerals: sums and differences, read and answered in Roman numerals.
+Observation: a numeral or a sum of numerals, and the system to answer in.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""Chance. One turn each; reward 1 for the exact probability or expectation, as a fraction or a decimal.
+"""Chance; an answer is a fraction or a decimal.
 
-DiceSums: the sum of unlike dice.
-UrnDraws: colours drawn without replacement.
-Bayes: which cause lies behind what was seen.
-ExpectedValue: of games in stages.
-MarkovChains: where a walk is after some steps, and the chance to end on one side.
+Observation: dice, urns, causes, games or a walk in words; a chance or a mean is asked for.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""Exact fractions, percentages and ratios. One turn each; reward 1 for the exact number.
+"""Exact fractions, percentages and ratios.
 
-FractionArithmetic: sums, products and quotients of fractions.
-RepeatingDecimals: a repeating decimal, or a sum of them, as a fraction.
-ContinuedFractions: the value of a finite continued fraction.
-PercentageChanges: several rises and cuts, forwards or back to the start.
-Proportions: shares from ratios, some of which must be chained first.
+Observation: fractions, percentages or ratios, and the number that is asked for.
 """
 
 from __future__ import annotations

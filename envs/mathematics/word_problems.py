@@ -1,4 +1,4 @@
-"""WordProblems: stories in the style of GSM8K, made up without end, each with its worked solution. One turn.
+"""WordProblems: stories in the style of GSM8K, made up without end, each with its worked solution.
 
 A story opens with a quantity and changes it in steps; level n has n + 1 equations, and larger numbers. From level 4
 on a sentence that does not matter stands in between. Names and things are dressing: a problem is its equations, so
@@ -53,6 +53,11 @@ class WordProblems(Task[Story]):
     """Solve a grade-school word problem.
 
     Levels 1 to 5: two to six equations.
+
+    Observation: a story that ends in a question for a number.
+    Actions: a reply in the form that the prompt style asks for.
+    Reward: 1 for the right number, worked out, else 0.
+    Episode end: after one reply, whatever it says.
 
     Args:
         prompt_style: boxed, hash, tags or none.

@@ -1,4 +1,4 @@
-"""Countdown: reach a target with given numbers, each used exactly once. One turn; reward 1 for an exact expression.
+"""Countdown: reach a target with given numbers, each used exactly once.
 
 Every instance is made from a solution, so every one has one. Values are exact rationals.
 """
@@ -28,6 +28,11 @@ class Countdown(Task[CountdownState]):
     """Reach a target with given numbers and the four operations.
 
     Levels 1 to 5: three numbers up to 9, then three, four, five and six up to 99.
+
+    Observation: the numbers and the target.
+    Actions: a reply with an expression in \\boxed{}, of + - * / and brackets.
+    Reward: 1 for an expression that uses each number exactly once and has exactly the target's value, else 0.
+    Episode end: after one reply, whatever it says.
     """
 
     system = (

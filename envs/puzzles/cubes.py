@@ -1,6 +1,6 @@
-"""Cubes that turn. One turn each; reward 1 for any moves that reach the goal, or for the exact faces.
+"""Cubes that turn.
 
-PocketCube: solve a 2 x 2 x 2 cube. CubeNets: what lies opposite and beside on a folded net.
+Observation: the faces of a cube or its net, and the goal or the faces that are asked for.
 """
 
 from __future__ import annotations

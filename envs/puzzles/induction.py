@@ -1,7 +1,8 @@
-"""Rules found from examples. One turn each; reward 1 for the exact result of the rule on something new.
+"""Rules found from examples.
 
-FunctionInduction: of numbers. ListFunctionInduction: of lists. StringFunctionInduction: of words.
-Each comes with a closed family of rules; all rules of the family that fit the examples give the one answer.
+Each task has a closed family of rules; all rules of the family that fit the examples give the one answer.
+
+Observation: the family of rules, examples of one of them, and something new to apply it to.
 """
 
 from __future__ import annotations

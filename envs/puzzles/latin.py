@@ -1,8 +1,8 @@
-"""Latin squares with clues. One turn each; reward 1 for any grid that keeps all the rules.
+"""Latin squares with clues.
 
-Futoshiki: some neighbours are told to be less or greater. Skyscrapers: how many can be seen from the edge.
-Calcudoku: cages whose numbers give a value by one operation. KillerSudoku: boxes, and cages of a known sum.
 Each puzzle is made from a grid that solves it; a grid that solves it in another way is as right.
+
+Observation: the rules, the cells that are given, and the clues.
 """
 
 from __future__ import annotations

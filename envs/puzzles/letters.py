@@ -1,7 +1,6 @@
-"""Words in grids of letters. One turn each; reward 1 for the places, the words or any filling that fits.
+"""Words in grids of letters; the words are made up.
 
-WordSearch: where words stand in a grid, in eight directions. CrosswordFill: put all the words into a pattern.
-WordTracing: which words can be traced from neighbour to neighbour. The words are made up.
+Observation: a grid or a pattern, words, and what is asked of them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Loops and paths on a grid. One turn each; reward 1 for any that keeps all the rules.
+"""Loops and paths on a grid.
 
-Slitherlink: what lies inside a loop around the numbers. NumberLink: paths between pairs that fill the grid.
-Numbrix: the numbers of one path through every cell. KnightsTour: the numbers of a knight's tour.
-Bridges: islands tied to each other by as many bridges as they say.
 Each puzzle is made from a solution; another that keeps the rules is as right.
+
+Observation: the rules, the grid with what is given, and how to write the loop, the paths or the numbers.
 """
 
 from __future__ import annotations

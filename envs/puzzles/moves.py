@@ -1,7 +1,6 @@
-"""Puzzles solved by moves. One turn each; reward 1 for any list of moves that reaches the goal by the rules.
+"""Puzzles solved by moves or by placing.
 
-TowerOfHanoi: from one arrangement of discs to another. MazePath: through a maze. SlidingTiles: from one board to
-another. LightsOut: which lamps to press. QueensCompletion: the rest of a board of queens that attack none.
+Observation: the board now, the goal, the rules, and how to write the moves.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Puzzles of numbers. One turn each; reward 1 for any expression, digits or table that keeps all the rules.
+"""Puzzles of numbers.
 
-TwentyFour: make 24 of four numbers. Cryptarithms: digits for letters; each has exactly one solution.
-Kakuro: sums that cross, with one solution. Survo: a table of known sums.
+Observation: numbers, a sum of words, or a table with gaps, and the rules.
 """
 
 from __future__ import annotations
@@ -70,6 +69,9 @@ class TwentyFour(CheckedAnswerTask):
     Levels 1, 2: 1 to 13, in many and in some ways; 3: 1 to 25; 4: 1 to 13, in few; 5: one way, or only with fractions.
 
     The hands were all found beforehand; no two levels share one.
+
+    Observation: the four numbers.
+    Reward: 1 for an expression that uses each number exactly once and is 24 exactly, else 0.
     """
 
     system = (

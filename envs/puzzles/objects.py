@@ -1,6 +1,8 @@
-"""ObjectTransformation: the rule that changes shapes of grids, in the manner of ARC (Chollet, arXiv 1911.01547).
+"""Shapes of grids changed by an unknown rule, in the manner of ARC (Chollet, arXiv 1911.01547).
 
-One turn; reward 1 for the exact grid. All rules of a closed family that fit the examples give the one answer.
+All rules of a closed family that fit the examples give the one answer.
+
+Observation: the family of rules, grids before and after one of them, and one more grid to change.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Optimisation with a known optimum, and number puzzles. One turn each; reward 1 for the optimum or any solution.
+"""Optimisation with a known optimum, and number puzzles.
 
-Knapsack: the largest value that fits. SubsetSum: any choice with a given sum. CoinChange: how many ways to pay.
-IntervalScheduling: the most that can be earned with jobs at fixed times. MagicSquare: the missing numbers.
-Kakurasu: cells chosen by the sums of their places.
+Observation: things, jobs, coins or a grid with their numbers, and what is to be found.
 """
 
 from __future__ import annotations

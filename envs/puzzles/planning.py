@@ -1,9 +1,6 @@
-"""Plans with a known optimum. One turn each; reward 1 for the optimum, or for any plan that reaches it.
+"""Plans with a known optimum.
 
-BinPacking: into as few bins as there can be. RectanglePacking: pieces that fill a rectangle. SetCover: the fewest sets.
-TravellingSalesman: a shortest round trip. AssignmentProblem: the cheapest one-to-one assignment.
-FlowShop: the shortest schedule on two machines. CriticalPath: earliest and latest times of a project.
-StableMatching: any matching that no two would leave.
+Observation: things, places, jobs or people with their numbers or wishes, and the plan that is asked for.
 """
 
 from __future__ import annotations

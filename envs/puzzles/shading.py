@@ -1,9 +1,9 @@
-"""Grids in which cells are marked. One turn each; reward 1 for any marking that keeps all the rules.
+"""Grids in which cells are marked.
 
-Nonograms: the runs of every row and column. Takuzu: two symbols in balance. Hitori: cross out what repeats.
-Tents: beside trees, apart from each other. StarBattle: a star for every row, column and region.
 Each puzzle is made from a marking that solves it. Takuzu, Hitori and StarBattle have no other, as the puzzles of these
 names promise; in the rest, one that solves it in another way is as right.
+
+Observation: the rules, the grid with what is given, and how to write the marks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Sudoku, 9 x 9 and smaller. One turn each; reward 1 for the full grid; every puzzle has exactly one solution.
+"""Sudoku, 9 x 9 and smaller; every puzzle has exactly one solution.
+
+Observation: the rules, and the grid with dots for the empty cells.
 
 A puzzle is one of the committed ones, none of whose givens can be spared, seen through one of the symmetries of
 Sudoku (digits renamed, rows, columns, bands and stacks exchanged, the grid mirrored), with some more cells of its

@@ -1,6 +1,8 @@
-"""Grids changed by an unknown rule, in the manner of ARC (arXiv 1911.01547). One turn; reward 1 for the exact grid.
+"""Grids changed by an unknown rule, in the manner of ARC (arXiv 1911.01547).
 
-GridTransformation: find the rule from examples and apply it. All the rules that fit the examples give one answer.
+All the rules of the level that fit the examples give one answer.
+
+Observation: grids before and after the rule, and one more grid to change.
 """
 
 from __future__ import annotations

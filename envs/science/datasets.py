@@ -1,4 +1,4 @@
-"""Multiple choice from published tables: GPQA, MMLU, MMLU-Pro and ARC. One turn; reward 1 for the right letter."""
+"""Multiple choice from published tables: GPQA, MMLU, MMLU-Pro and ARC."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""Mechanics and heat: a quantity computed from a law. One turn each; reward 1 for its value within 1 %.
-
-Motion: distances, times and speeds under constant acceleration.
-Forces: slopes, friction, pulleys.
-Energy: kinetic, potential and elastic energy, and collisions.
-IdealGas: states of a gas and what changes them.
-Calorimetry: mixing, melting and heating.
-"""
+"""Mechanics and heat: a quantity computed from a law."""
 
 from __future__ import annotations
 

@@ -108,6 +108,9 @@ class Law(NamedTuple):
 class Quantities(QuestionTask):
     """One law for each level, from ``laws``.
 
+    Observation: a situation with its data in words, and the quantity that is asked for, with its unit.
+    Reward: 1 for a value within 1 % of the right one, or for the right letter, else 0.
+
     Args:
         answers: ``number`` asks for a number within 1 % of the right one; ``choice`` for one of four options.
 

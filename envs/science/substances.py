@@ -1,8 +1,4 @@
-"""Electricity and chemistry: a quantity computed from a law. One turn each; reward 1 for its value within 1 %.
-
-Circuits: currents, voltages and powers in networks of resistors.
-Solutions: concentrations, dilution, neutralisation and yields.
-"""
+"""Electricity and chemistry: a quantity computed from a law."""
 
 from __future__ import annotations
 

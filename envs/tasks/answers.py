@@ -134,6 +134,8 @@ def refuse_other_kinds(parts: Sequence[str], gold: Sequence[str], question: str)
 class ListAnswerTask(CheckedAnswerTask):
     """Questions whose answer is a tuple of words or numbers; letter case does not count.
 
+    Reward: 1 for exactly the right words or numbers, else 0; their order counts where the question gives one.
+
     Attributes:
         ordered: whether the order counts.
         clock: whether parts are the hours and minutes of a time, so that 00 is 0 and 16:05 is 16 and 5.
@@ -181,6 +183,8 @@ class ListAnswerTask(CheckedAnswerTask):
 
 class Board(CheckedAnswerTask):
     """Questions whose answer is a tuple of rows, each a text with one symbol for a cell.
+
+    Reward: 1 for a grid that is right in every cell, else 0.
 
     Attributes:
         symbols: those that may stand in a cell.

@@ -74,7 +74,7 @@ def explained(working: Callable[..., str], *fields: str) -> Callable[[Any, Quest
 class QuestionTask(Task[Question]):
     """What both kinds share; a subclass writes ``ask``.
 
-    Actions: a reply; its answer is the last \\boxed{}, <answer> tag or "Answer:" line, else its last line.
+    Actions: a reply, whose answer stands in its last \\boxed{}, else in <answer> tags, else behind "####" or "Answer:".
     Episode end: after one reply, whatever it says.
     """
 
@@ -149,6 +149,8 @@ class QuestionTask(Task[Question]):
 class ExactAnswerTask(QuestionTask):
     """Questions with one answer.
 
+    Reward: 1 for the right answer, else 0.
+
     Attributes:
         kind: the grader's name, see ``rlvr.envs.rewards.grade``.
         options: given to the grader. ``number`` and ``math`` are given ``simplest=True`` unless they say otherwise: an
@@ -173,7 +175,10 @@ class ExactAnswerTask(QuestionTask):
 
 
 class CheckedAnswerTask(QuestionTask):
-    """Questions with many right answers; a subclass writes ``check``."""
+    """Questions with many right answers; a subclass writes ``check``.
+
+    Reward: 1 for any answer that meets what the question asks, else 0.
+    """
 
     def check(self, question: Question, answer: str) -> str | None:
         """Why an answer is wrong, or None for a right one.

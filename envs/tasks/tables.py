@@ -89,6 +89,11 @@ _SHARED: WeakValueDictionary[str, Shared] = WeakValueDictionary()
 class TableTask(Task[Problem]):
     """Base of the data set environments; a subclass writes ``problem``.
 
+    Observation: the question of a row, with its options, if any, and worked examples before it, if any.
+    Actions: a reply in the form that the prompt style asks for.
+    Reward: the grader's score of the reply's answer, from 0 to 1.
+    Episode end: after one reply, whatever it says.
+
     Args:
         split: one of ``splits``.
         data_files: a file of rows, or a folder that holds ``<split>.jsonl``; else RLVR_DATA or the hub is asked.
@@ -358,6 +363,8 @@ class TableTask(Task[Problem]):
 
 class ChoiceTable(TableTask):
     """Base of multiple choice: ``problem`` gives ``options``, and the letter of the right one as the answer.
+
+    Reward: 1 for the letter of the right option, else 0.
 
     Attributes:
         shuffled: whether the options stand in a new order each time, drawn from the seed and the row.

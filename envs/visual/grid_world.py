@@ -67,6 +67,11 @@ class Walk(NamedTuple):
 class VisualGridWorld(Visual[Walk]):
     """A walk over a board. Level 1: a room with walls. 2: with lava, which ends the game. 3 to 5: one or two doors,
     each of which opens for who carries the key of its colour; level 5 has keys that no door needs.
+
+    Observation: what the last move led to in words, and a picture of the whole board with the keys that are held.
+    Actions: up, down, left or right, in \\boxed{} or alone; what cannot be read or done costs a turn.
+    Reward: 1 on the goal, else 0.
+    Episode end: on the goal, on lava, or out of turns.
     """
 
     system = (

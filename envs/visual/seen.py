@@ -68,7 +68,12 @@ class VisualState(NamedTuple):
 
 
 class VisualQuestions(Visual[VisualState]):
-    """One question about one picture, one turn. A subclass writes ``ask``, ``sketch`` and ``guess``.
+    """One question about one picture. A subclass writes ``ask``, ``sketch`` and ``guess``.
+
+    Observation: a question in words, and the picture that it is about.
+    Actions: a reply, whose answer stands in its last \\boxed{}, else in <answer> tags, else behind "####" or "Answer:".
+    Reward: 1 for a right answer, else 0.
+    Episode end: after one reply, whatever it says.
 
     Attributes:
         kind: the grader's name; "checked" where a subclass writes ``check`` instead.
