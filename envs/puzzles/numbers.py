@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence, Set
 from fractions import Fraction
 from functools import cache
+from importlib.resources import files
 from itertools import combinations
 
 from rlvr.envs.core.seeding import KeyedRandom
@@ -17,7 +18,6 @@ from rlvr.envs.puzzles import grid_workings
 from rlvr.envs.puzzles.column_sums import other_solution
 from rlvr.envs.puzzles.latin import latin_square
 from rlvr.envs.puzzles.search_budget import SearchBudget, TooLong
-from rlvr.envs.puzzles.twenty_four_hands import HANDS
 from rlvr.envs.rewards.graders.countdown import grade_countdown
 from rlvr.envs.tasks.answers import board, items, listed
 from rlvr.envs.tasks.draws import below, distinct, picked
@@ -45,7 +45,9 @@ def steps_to(target: int, parts: list[tuple[Fraction, str]]) -> tuple[str, list[
 
 @cache
 def hands(level: int) -> tuple[tuple[int, ...], ...]:
-    return tuple(tuple(ord(letter) - 96 for letter in hand) for hand in HANDS[level - 1].split())
+    """Four numbers each, found by a search of our own: a line of the file a level, a letter a number, a is 1."""
+    lines = files(__package__).joinpath("hands_of_24.txt").read_text(encoding="ascii").splitlines()
+    return tuple(tuple(ord(letter) - 96 for letter in hand) for hand in lines[level - 1].split())
 
 
 def ways_to(target: int, numbers: Sequence[Fraction]) -> tuple[int, int]:

@@ -11,12 +11,28 @@ from __future__ import annotations
 
 import random
 import re
+from importlib.resources import files
 from typing import ClassVar
 
 from rlvr.envs.puzzles import grid_workings
-from rlvr.envs.puzzles.sudoku_grids import MINI, NINE
 from rlvr.envs.tasks.answers import Board
 from rlvr.envs.tasks.questions import Question
+
+_VALUES = str.maketrans("abcdefghi", "123456789")
+_EMPTY = str.maketrans("abcdefghi", "." * 9)
+
+
+def _committed(name: str) -> tuple[tuple[str, str], ...]:
+    """Puzzle, with dots for empty cells, and solution, for each word of a file, made by a search of our own.
+
+    A word is a puzzle row by row: a digit is given, a letter stands for an empty cell that holds the digit of its place
+    in the alphabet (a is 1).
+    """
+    words = files(__package__).joinpath(name).read_text(encoding="ascii").split()
+    return tuple((word.translate(_EMPTY), word.translate(_VALUES)) for word in words)
+
+
+NINE, MINI = _committed("sudoku_9.txt"), _committed("sudoku_6.txt")
 
 
 def shuffled_lines(rng: random.Random, bands: int, size: int) -> list[int]:

@@ -269,22 +269,15 @@ class IdealGas(Quantities):
     """
 
     COLD: ClassVar[tuple[int, int, int]] = (-40, 90, 1)
+    WARM: ClassVar[tuple[int, int, int]] = (100, 400, 1)
+    P: ClassVar[tuple[int, int, int]] = (50, 900, 1)
+    V: ClassVar[tuple[int, int, int]] = (2, 90, 1)
     laws: ClassVar[tuple[Law, ...]] = (
-        Law(closed_vessel, {"p": (50, 900, 1), "cold": COLD, "warm": (100, 400, 1)}),
-        Law(amount, {"v": (2, 90, 1), "p": (50, 900, 1), "t": COLD}),
-        Law(two_changes, {"p": (50, 900, 1), "v": (2, 90, 1), "more": (2, 90, 1), "cold": COLD, "warm": (100, 400, 1)}),
-        Law(density, {"molar": (4, 90, 1), "p": (50, 900, 1), "t": COLD}),
-        Law(
-            joined_vessels,
-            {
-                "v": (2, 90, 1),
-                "p": (50, 900, 1),
-                "cold": COLD,
-                "w": (2, 90, 1),
-                "q": (50, 900, 1),
-                "warm": (100, 400, 1),
-            },
-        ),
+        Law(closed_vessel, {"p": P, "cold": COLD, "warm": WARM}),
+        Law(amount, {"v": V, "p": P, "t": COLD}),
+        Law(two_changes, {"p": P, "v": V, "more": V, "cold": COLD, "warm": WARM}),
+        Law(density, {"molar": (4, 90, 1), "p": P, "t": COLD}),
+        Law(joined_vessels, {"v": V, "p": P, "cold": COLD, "w": V, "q": P, "warm": WARM}),
     )
 
 

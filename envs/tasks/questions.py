@@ -123,7 +123,7 @@ class QuestionTask(Task[Question]):
         """Judges the one action; every episode ends here, also on an action that cannot be read."""
         return Transition(state, self.judge(state, action), terminated=True)
 
-    def explain(self, state: Question) -> str:
+    def explain(self, state: Question, /) -> str:
         """The working, line by line. A subclass that works it out here, from the question, keeps ``reset`` fast."""
         return state.working
 

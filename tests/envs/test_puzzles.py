@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlvr.envs.puzzles import moves, optimisation, sudoku, sudoku_grids, transformations
+from rlvr.envs.puzzles import moves, optimisation, sudoku, transformations
 from rlvr.envs.tasks.questions import QuestionTask
 
 SEEDS = st.integers(0, 2**64)
@@ -84,7 +84,7 @@ def solutions(puzzle: str, height: int, width: int, most: int = 2) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("place", range(0, 320, 32))
 def test_the_committed_sudokus_have_one_solution_and_no_given_to_spare(place):
-    for (puzzle, solution), box in ((sudoku_grids.NINE[place], (3, 3)), (sudoku_grids.MINI[place], (2, 3))):
+    for (puzzle, solution), box in ((sudoku.NINE[place], (3, 3)), (sudoku.MINI[place], (2, 3))):
         assert solutions(puzzle, *box) == [solution]
         givens = [cell for cell, symbol in enumerate(puzzle) if symbol != "."]
         for cell in random.Random(place).sample(givens, 2):
