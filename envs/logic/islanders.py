@@ -1,6 +1,6 @@
 """Knights, who always tell the truth, and knaves, who never do.
 
-Observation: what the people of an island say, and the order in which to say who is what.
+Observation: what some people say of one another, and the order in which to answer who is what.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Arithmetic on whole numbers, without tools.
 
-Observation: an expression or a division, and how to write its value.
+Observation: an expression, a division or a number to round, and how to write the result.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Counting without a list.
 
-Observation: what is arranged, chosen or tiled, under which conditions; how many ways there are is asked.
+Observation: what is arranged, chosen, tiled or asked of people, under which conditions; how many there are is asked.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Number theory.
 
-Observation: whole numbers, and what is asked of their divisors, digits or remainders.
+Observation: whole numbers or an equation of them, and what is asked of divisors, digits, remainders or solutions.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 All the rules of the level that fit the examples give one answer.
 
-Observation: grids before and after the rule, and one more grid to change.
+Observation: the kinds of rule, grids before and after one of them, and one more grid to change.
 """
 
 from __future__ import annotations
