@@ -117,9 +117,21 @@ def test_listing_with_sentences_imports_no_environment():
 
 def test_the_command_prints_cards(capsys):
     assert main(["card", "rlvr/Countdown-v0", "rlvr/GuessNumber-v0"]) == 0
-    out = capsys.readouterr().out
-    assert out.startswith("rlvr/Countdown-v0\n  family      puzzles\n")
-    assert "turns       4 to 20" in out
+    lines = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line]
+    assert lines[:2] == [["rlvr/Countdown-v0"], ["family", "puzzles"]]
+    assert ["turns", "4 to 20"] in lines
+    assert ["observation", "the numbers and the target."] in lines
+
+
+def test_questions_and_puzzles_say_what_is_seen_done_and_earned():
+    families = ("algorithmic", "coding", "knowledge", "logic", "mathematics", "puzzles", "science", "visual")
+    ids = [i for i in OWN if gym.spec(i).kwargs["task"].split(".")[2] in families]
+    silent = [i for i in ids if not {"Observation", "Actions", "Reward", "Episode end"} <= card(i).sections.keys()]
+    assert len(ids) > 180
+    assert not silent
+
+
+def test_the_command_says_which_id_it_does_not_know(capsys):
     assert main(["card", "rlvr/Nothing-v0"]) == 2
     assert "Nothing" in capsys.readouterr().err
 
