@@ -35,15 +35,12 @@ class Kit:
     Attributes:
         tools: what the policy may call.
         remembers: whether a call changes what later ones say; then a forked or restored episode makes its calls
-            again in a fresh session before it goes on.
-        repeatable: whether equal calls in a fresh session say what they said before, unless they ask for what changes,
-            the time say. Then a call that differs was the policy's doing: it is told, and goes on without what its
-            calls made. Elsewhere it is a fault of the tool.
+            again in a fresh session before it goes on. Where one of them says something else, the next call is not
+            carried out: the policy is told, and goes on without what its calls made.
     """
 
     tools: Sequence[Tool] = ()
     remembers: bool = False
-    repeatable: bool = False
 
     def require(self) -> None:
         """Fail now, with one clear message, if the kit cannot work on this machine."""
@@ -268,7 +265,7 @@ class Workspace(Kit):
         limits: of the whole session; a call's deadline is the shorter of its own and ``limits.seconds``.
     """
 
-    remembers = repeatable = True
+    remembers = True
     _known: ClassVar[Mapping[str, Callable[..., str]]] = {
         function.__name__: function for function in (python, shell, read_file, write_file)
     }

@@ -56,8 +56,8 @@ class WithTools(Task[ToolsState]):
 
     The live part, an interpreter say, belongs to one episode instance (see ``Sessions``). A fork, a copy or a restored
     episode makes its calls again in a session of its own. Each must give the output that it gave before. Where one
-    twice does not, as it asks for the time, the policy is told and goes on in a fresh session. If the tool itself is
-    not repeatable (``Kit.repeatable``), the restored episode ends as ``env_error``.
+    twice does not, as it asks for the time, the next call is not carried out: the policy is told, and goes on in a
+    fresh session.
 
     Args:
         task: the task.
@@ -371,9 +371,7 @@ class SessionLease:
                 return session
             kit.close(session)
         text = f"call {differ[0] + 1}, of {self.made[differ[0]].name}, was made again in a fresh session and gave"
-        if not kit.repeatable:
-            raise ToolFault(f"this episode cannot be brought back to where it was: {text} another output")
-        self._live = {**(self._live or {}), index: kit.open()}
+        self._live = {**(self._live or {}), index: self._opened(kit)}
         self.made = [call for number, call in enumerate(self.made) if number not in numbers]
         raise ToolError(
             f"not carried out: what the calls before had made is lost, for {text} another output (as the time would); "

@@ -66,6 +66,12 @@ def work(channel: Connection) -> None:
             stream.flush()
 
 
+UNIMPORTABLE = (
+    "a worker process cannot import {}, which the environments need: install it or put its folder on PYTHONPATH, "
+    "or use the thread back end"
+)
+
+
 class Worker:
     """The three loops of a worker process."""
 
@@ -84,7 +90,10 @@ class Worker:
                 data = self._channel.recv_bytes()
                 try:
                     kind, content = unpack(data)
-                except Exception as error:  # such as a module that only the user's process can import
+                except ImportError as error:
+                    self._outbox.put(("broken", UNIMPORTABLE.format(error.name or error)))
+                    continue
+                except Exception as error:
                     self._outbox.put(("broken", f"it cannot read what it is sent: {type(error).__name__}: {error}"))
                     continue
                 if kind == "rescue":

