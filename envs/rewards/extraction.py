@@ -441,6 +441,8 @@ def _end_of_line(text: str, position: int) -> int:
 
 def _block(text: str) -> str:
     """The first line and those below it, up to an empty one or a sentence; empty where that is one line or too long."""
+    if "\n" not in text:
+        return ""
     shown, *behind = _EMPTY_LINE.split(text, 1)
     if behind and _OR_ALONE.match(behind[0]):
         return ""  # a second answer follows

@@ -231,6 +231,7 @@ def _other_forms(answer: str, text: str, block: str) -> Iterator[str]:
         yield bare
     if (value := without_lead_words(text)) != text:
         yield value
+        yield without_aside(value)
     if equal := _BESIDE.fullmatch(text):
         sign = "\\approx" if equal["about"] else "="
         yield f"{equal['value']} {sign} {equal['equal']}"

@@ -186,7 +186,9 @@ def _bare_forms(text: str) -> Iterator[str]:
     yield undressed(text)
     yield undressed(without_marks(text))
     yield undressed(without_marks(without_aside(text)))
-    yield undressed(without_marks(without_lead_words(undressed(text))))
+    behind_words = without_lead_words(undressed(text))
+    yield undressed(without_marks(behind_words))
+    yield undressed(without_marks(without_aside(behind_words)))
     if (beside := _BESIDE.fullmatch(text)) and "(" in text:
         with suppress(NotANumber):
             spoken = spoken_number(beside["equal"])

@@ -43,15 +43,17 @@ _ROUNDED = re.compile(
 _SIMPLEST = re.compile(
     r",?(?:\s|\\[,;: ]){1,4}(?:\\text\{\s?)?(?:(?:already )?in (?:its |the )?(?:simplest|lowest|reduced"
     r"|simplified|exact|standard"
-    r"|interval|set|set-builder|scientific)(?: (?:form|terms|radical form|notation))?|local time)\s?\}?\.?$"
+    r"|interval|set|set-builder|scientific)(?: (?:form|terms|radical form|notation))?|local time|(?:is|are) "
+    r"(?:needed|required|left|sold|used))\s?\}?\.?$"
 )
 _LEAD = re.compile(
-    r"(?:(?:therefore|thus|so|hence|in total), )?(?P<words>[A-Za-z][A-Za-z' -]{0,100}?) {1,3}"
+    r"(?:(?:therefore|thus|so|hence|altogether|in total), )?(?P<words>[A-Za-z][A-Za-z' -]{0,100}?) {1,3}"
     r"(?P<value>(?:\*\*|`|\$|\\\(|[-+\u2212]?[$\u20ac\u00a3]?[0-9.]).*)",
     re.IGNORECASE,
 )
 _SAID = re.compile(
-    r"(?P<words>[A-Za-z][A-Za-z' -]{0,100}? (?:(?:is|are)(?: at)?|equals|becomes|was|will be|prints|outputs|reads"
+    r"(?P<words>[A-Za-z][A-Za-z' -]{0,100}? (?:(?:is|are)(?: at| called)?|equals|becomes|was|will be|prints"
+    r"|outputs|reads"
     r"|(?:arrives|leaves|starts|begins|ends) (?:at|on))) {1,3}(?P<value>\S.*)",
     re.DOTALL,
 )
@@ -116,7 +118,7 @@ def without_aside(text: str) -> str:
     is_remark = (
         not _ORDINARY.isdisjoint(words)
         if len(words) > 1
-        else words[0] in ("exact", "exactly", "simplified", "reduced", "reversed", "sorted", "rounded")
+        else words[0] in ("exact", "exactly", "simplified", "reduced", "reversed", "sorted", "rounded", "rationalized")
     )
     return aside["value"] if says_nothing and is_remark and not denies(remark) else text
 

@@ -55,7 +55,9 @@ UNITS: Final = _load()
 _PHRASE = re.compile(r"[a-z]+(?:[ /^·.'’-]+[a-z0-9]+)*", re.IGNORECASE)
 SPEEDS: Final = {"kph": "km/h", "kmph": "km/h", "kmh": "km/h", "mph": "mile/h", "mps": "m/s", "fps": "ft/s"}
 _FACTOR = re.compile(r"(?P<unit>[A-Za-z]+)(?:\^(?P<sign>-?)(?P<power>[123]))?")
-_DIRECTION = re.compile(r" (?:long|wide|high|tall|deep|thick|away|apart|each|upward|downward)s?$")
+_DIRECTION = re.compile(
+    r" (?:long|wide|high|tall|deep|thick|away|apart|each|together|altogether|in total|upward|downward)s?$"
+)
 _COMPOUND = re.compile(
     r"(?P<number>[0-9]{1,9}) ?(?P<unit>[A-Za-z]{1,10}),?(?: and)? (?P<number2>[0-9]{1,4}"
     r"(?:\.[0-9]{1,4})?) ?(?P<unit2>[A-Za-z]{1,10})"
