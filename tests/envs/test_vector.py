@@ -569,12 +569,14 @@ def test_a_worker_that_dies_in_every_reset_does_not_keep_us_for_ever(build):
 
 def test_what_a_worker_cannot_import_is_said(build, monkeypatch):
     module = types.ModuleType("only_here")
-    exec("from vector_envs import Puppet\nclass Hidden(Puppet): pass", module.__dict__)
+    double = "def double(x: int) -> int:\n    'Double a number.'\n    return 2 * x"
+    exec(f"from vector_envs import Puppet\nclass Hidden(Puppet): pass\n{double}", module.__dict__)
     monkeypatch.setitem(sys.modules, "only_here", module)
-    vector = build(module.Hidden, 2, backend="process")
-    for _ in range(2):
-        with pytest.raises(gym.error.Error, match="ModuleNotFoundError: No module named 'only_here'"):
-            vector.reset(seed=0)
+    for env, settings in ((module.Hidden, {}), ("rlvr/Countdown-v0", {"env_settings": {"tools": [module.double]}})):
+        vector = build(env, 2, backend="process", **settings)
+        for _ in range(2):
+            with pytest.raises(gym.error.Error, match=r"cannot import only_here, .* PYTHONPATH, or use the thread"):
+                vector.reset(seed=0)
 
 
 # time limits

@@ -9,10 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-import types
 from pathlib import Path
 
-import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
@@ -311,15 +309,3 @@ def test_every_end_has_its_final_info(build, backend, bad):
         assert sorted(ends) == ["env_error", "env_error", "wrong", "wrong"]
     else:
         assert set(ends) == {"env_error"}
-
-
-def test_what_a_worker_process_cannot_import_is_named(build):
-    module = types.ModuleType("only_here")
-    exec("def double(x: int) -> int:\n    'Double a number.'\n    return 2 * x\n", module.__dict__)
-    sys.modules["only_here"] = module
-    try:
-        vector = build("rlvr/Countdown-v0", 2, backend="process", env_settings={"tools": [module.double]})
-        with pytest.raises(gym.error.Error, match=r"cannot import only_here.*PYTHONPATH, or use the thread back end"):
-            vector.reset(seed=0)
-    finally:
-        del sys.modules["only_here"]
