@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
 from rlvr.envs.rewards.dressing import plain
 from rlvr.envs.rewards.errors import BadOption, BadReference
-from rlvr.envs.rewards.extraction import TAG_FIRST, extract, first_sentence
+from rlvr.envs.rewards.extraction import TAG_FIRST, Extraction, extract, first_sentence
 from rlvr.envs.rewards.grammar.remarks import behind_verb, without_aside
 from rlvr.envs.rewards.grammar.words import denies
 
@@ -55,14 +55,28 @@ def grade_exact(
         return unparsable(found.reason)
     if _DOUBTED.search(found.answer) and found.answer not in golds:
         return unparsable("a question, or struck through, is no answer", found.answer)
-    answer = _WRAPPER.sub(r"\1", found.answer)
+    is_one = any(_is_one(text, golds, normalize) for text in _forms(found))
+    return correct(found.answer) if is_one else wrong(found.answer)
+
+
+def _forms(found: Extraction) -> Iterator[str]:
+    """An answer as it stands, without markup, without a remark, and its first sentence without the words before it."""
+    answer = _WRAPPER.sub(r"\1", found.answer or "")
     sentence = _LIFE.sub("", _WRAPPER.sub(r"\1", first_sentence(found)))
+    yield answer
+    yield sentence
     if (apposition := _APPOSITION.search(sentence)) and not (denies(apposition[0]) or _ARTICLE_FIRST.match(sentence)):
         sentence = sentence[: apposition.start()]
     if short := _YES_OR_NO.fullmatch(sentence):
         sentence = short["yes"] or short["no"]
-    texts = (answer, plain(answer), sentence, plain(without_aside(answer)), plain(behind_verb(plain(sentence))))
-    return correct(found.answer) if any(_is_one(text, golds, normalize) for text in texts) else wrong(found.answer)
+    yield sentence
+    bare = plain(answer)
+    yield bare
+    if (value := without_aside(answer)) != answer:
+        yield plain(value)
+    undressed_sentence = bare if sentence == answer else plain(sentence)
+    if (value := behind_verb(undressed_sentence)) != undressed_sentence:
+        yield plain(value)
 
 
 def _is_one(answer: str, golds: Sequence[str], normalize: bool) -> bool:
