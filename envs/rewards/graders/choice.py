@@ -91,27 +91,27 @@ def grade_choice(
     labels = _labels(letters, options)
     if not isinstance(reference, str) or reference not in labels:
         raise BadReference(f"the reference must be one of {labels}, got {reference!r}"[:200])
-    found = extract(completion, markers)
-    if found.marker is None and (bare := _bare(visible_text(completion))):
+    extraction = extract(completion, markers)
+    if extraction.marker is None and (bare := _bare(visible_text(completion))):
         unsure = _UNSURE.search(bare) is not None
         if options is not None and read_choice(bare, labels, options)[0] is not None:
-            found = Extraction(bare)
+            extraction = Extraction(bare)
         elif not unsure and _chosen(Extraction(bare, "line"), labels, options)[0] is not None:
-            found = Extraction(bare, "line")
-    if found.answer is None:
-        return unparsable(found.reason)
-    chosen, reason = _chosen(found, labels, options)
+            extraction = Extraction(bare, "line")
+    if extraction.answer is None:
+        return unparsable(extraction.reason)
+    chosen, reason = _chosen(extraction, labels, options)
     if chosen is None:
-        return unparsable(reason, found.answer)
+        return unparsable(reason, extraction.answer)
     return correct(chosen) if chosen == reference else wrong(chosen)
 
 
-def _chosen(found: Extraction, labels: Sequence[str], options: Sequence[str] | None) -> tuple[str | None, str]:
+def _chosen(extraction: Extraction, labels: Sequence[str], options: Sequence[str] | None) -> tuple[str | None, str]:
     """The one label that an answer means, or None and why not: as it stands, its first sentence, or undressed."""
-    answer = found.answer or ""
+    answer = extraction.answer or ""
     chosen, reason = read_choice(answer, labels, options)
-    if chosen is None and found.marker in ("line", "hash"):
-        sentence = first_sentence(found, exclaimed=True)
+    if chosen is None and extraction.marker in ("line", "hash"):
+        sentence = first_sentence(extraction, exclaimed=True)
         behind = answer[len(sentence) :]
         if not _DOUBTED.search(behind) and not _names_another(behind, labels):
             chosen, reason = read_choice(sentence, labels, options)

@@ -201,10 +201,10 @@ def equal_by_value(first: str, second: str) -> bool:
 def _settle(completion: str, reference: Any, markers: Sequence[str]) -> Verdict | Pending:
     integer = type(reference) is str and _INTEGER.fullmatch(reference) is not None
     gold = None if integer else read_gold(reference)
-    found = extract(completion, markers)
-    if found.answer is None:
-        return unparsable(found.reason)
-    answer = found.answer if found.marker in ("boxed", "tag") else first_sentence(found)
+    extraction = extract(completion, markers)
+    if extraction.answer is None:
+        return unparsable(extraction.reason)
+    answer = extraction.answer if extraction.marker in ("boxed", "tag") else first_sentence(extraction)
     if integer and _INTEGER.fullmatch(answer):
         return correct(answer) if int(answer) == int(reference) else wrong(answer)
     gold = gold or read_gold(reference)
@@ -216,7 +216,7 @@ def _settle(completion: str, reference: Any, markers: Sequence[str]) -> Verdict 
     result = _compare_written(text, gold)
     if isinstance(result, Pending) or result.status == "correct" or gold.tree is None:
         return result
-    for other in _other_forms(answer, text, found.block if found.below else ""):
+    for other in _other_forms(answer, text, extraction.block if extraction.below else ""):
         verdict = _compare_written(undelimited(undressed(other)), gold)
         if isinstance(verdict, Pending) or verdict.status == "correct":
             return verdict

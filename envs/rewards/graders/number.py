@@ -140,13 +140,13 @@ def grade_number(
     gold = read_reference(reference)
     if not 0.0 <= rel_tol < 1.0:
         raise BadOption(f"rel_tol must be in [0, 1), got {rel_tol!r}")
-    found = extract(completion, markers)
-    if found.answer is None:
-        return unparsable(found.reason)
-    answer = found.answer
-    if found.below and _are_several(found.block):
+    extraction = extract(completion, markers)
+    if extraction.answer is None:
+        return unparsable(extraction.reason)
+    answer = extraction.answer
+    if extraction.below and _are_several(extraction.block):
         return unparsable("several numbers", answer)
-    text = answer if found.marker in ("boxed", "tag") else first_sentence(found, exclaimed=True)
+    text = answer if extraction.marker in ("boxed", "tag") else first_sentence(extraction, exclaimed=True)
     try:
         number = read_dressed(without_about(text) if rel_tol else text, read_number)
     except NotANumber as error:

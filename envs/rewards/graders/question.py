@@ -50,19 +50,19 @@ def grade_exact(
         BadReference, BadOption: the reference or an option is malformed.
     """
     golds = _references(reference)
-    found = extract(completion, markers)
-    if found.answer is None:
-        return unparsable(found.reason)
-    if _DOUBTED.search(found.answer) and found.answer not in golds:
-        return unparsable("a question, or struck through, is no answer", found.answer)
-    is_one = any(_is_one(text, golds, normalize) for text in _forms(found))
-    return correct(found.answer) if is_one else wrong(found.answer)
+    extraction = extract(completion, markers)
+    if extraction.answer is None:
+        return unparsable(extraction.reason)
+    if _DOUBTED.search(extraction.answer) and extraction.answer not in golds:
+        return unparsable("a question, or struck through, is no answer", extraction.answer)
+    is_one = any(_is_one(text, golds, normalize) for text in _forms(extraction))
+    return correct(extraction.answer) if is_one else wrong(extraction.answer)
 
 
-def _forms(found: Extraction) -> Iterator[str]:
+def _forms(extraction: Extraction) -> Iterator[str]:
     """An answer as it stands, without markup, without a remark, and its first sentence without the words before it."""
-    answer = _WRAPPER.sub(r"\1", found.answer or "")
-    sentence = _LIFE.sub("", _WRAPPER.sub(r"\1", first_sentence(found)))
+    answer = _WRAPPER.sub(r"\1", extraction.answer or "")
+    sentence = _LIFE.sub("", _WRAPPER.sub(r"\1", first_sentence(extraction)))
     yield answer
     yield sentence
     if (apposition := _APPOSITION.search(sentence)) and not (denies(apposition[0]) or _ARTICLE_FIRST.match(sentence)):
@@ -80,8 +80,8 @@ def _forms(found: Extraction) -> Iterator[str]:
 
 
 def _is_one(answer: str, golds: Sequence[str], normalize: bool) -> bool:
-    given = normalised(answer) if normalize else ""
-    return any(given == normalised(gold) for gold in golds) if given else answer in golds
+    plain_answer = normalised(answer) if normalize else ""
+    return any(plain_answer == normalised(gold) for gold in golds) if plain_answer else answer in golds
 
 
 def grade_f1(
@@ -101,18 +101,18 @@ def grade_f1(
     golds = _references(reference)
     if not 0.0 <= minimum <= 1.0:
         raise BadOption(f"minimum must be in [0, 1], got {minimum!r}")
-    found = extract(completion, markers)
-    if found.answer is None:
-        return unparsable(found.reason)
-    words = normalised(_WRAPPER.sub(r"\1", found.answer)).split()
+    extraction = extract(completion, markers)
+    if extraction.answer is None:
+        return unparsable(extraction.reason)
+    words = normalised(_WRAPPER.sub(r"\1", extraction.answer)).split()
     if len(words) > MAX_WORDS:
-        return unparsable(f"the answer is over the cap of {MAX_WORDS} words", found.answer)
+        return unparsable(f"the answer is over the cap of {MAX_WORDS} words", extraction.answer)
     score = max(token_f1(words, normalised(gold).split()) for gold in golds)
     if score == 1.0:
-        return correct(found.answer)
+        return correct(extraction.answer)
     if score < minimum or score == 0.0:
-        return wrong(found.answer)
-    return Verdict(score, "partial", found.answer, f"token F1 {score:.3f}", {"f1": score})
+        return wrong(extraction.answer)
+    return Verdict(score, "partial", extraction.answer, f"token F1 {score:.3f}", {"f1": score})
 
 
 def normalised(text: str) -> str:
@@ -125,9 +125,9 @@ def normalised(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", _PUNCTUATION.sub(_mark, numbers)).split())
 
 
-def _mark(found: re.Match[str]) -> str:
+def _mark(match: re.Match[str]) -> str:
     """A punctuation mark if it belongs to a number, else nothing."""
-    mark, text, at = found[0], found.string, found.start()
+    mark, text, at = match[0], match.string, match.start()
     before, after = text[at - 1 : at], text[at + 1 : at + 2]
     if after.isdigit():
         inside = before.isdigit() and mark in ".,/:^-"
