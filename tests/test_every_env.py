@@ -597,7 +597,7 @@ def test_a_bad_level_is_refused_with_the_range(env_id, level):
 @pytest.mark.parametrize("env_id", ENVS)
 @pytest.mark.parametrize("split", ["Train", "", "dev", 1])
 def test_a_bad_split_is_refused_with_those_there_are(env_id, split):
-    there_are = ".*".join(shared(env_id).task.splits)
+    there_are = f"{'.*'.join(shared(env_id).task.splits)}|did you mean '{str(split).lower()}'"
     with pytest.raises(ValueError, match=there_are):
         gym.make(env_id, split=split)
     with pytest.raises(ValueError, match=there_are):
