@@ -12,6 +12,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 
@@ -133,11 +134,11 @@ class OpenAIAgent:
         Raises:
             ValueError: a conversation has no new message.
         """
-        return self._calls.map(self._reply, conversations)
+        return self._calls.map(partial(self._reply, known=self.given_up), conversations)
 
     def submit(self, conversations: Sequence[Conversation]) -> list[Future[Reply]]:
         """`act` without waiting: a future reply to each conversation, so that each episode continues by itself."""
-        return self._calls.start(self._reply, conversations)
+        return self._calls.start(partial(self._reply, known=self.given_up), conversations)
 
     async def act_async(self, conversations: Sequence[Conversation]) -> list[Reply]:
         """`act` for an event loop. The limit of calls holds over all that are waited for at once."""
@@ -158,7 +159,10 @@ class OpenAIAgent:
             body["seed"] = _seed(self.seed, conversation)
         return {name: value for name, value in (body | self.request).items() if value is not None}
 
-    def _reply(self, conversation: Conversation) -> Reply:
+    def _reply(self, conversation: Conversation, known: str) -> Reply:
+        """``known`` is why the endpoint was given up before this was asked for; for another reason it is not called."""
+        if (reason := self.given_up) not in ("", known):
+            return Reply("", "error", error=reason)
         if not conversation.messages or conversation.messages[-1]["role"] == "assistant":
             raise ValueError(f"conversation {conversation.key!r} has no new message that asks for a reply")
         try:

@@ -279,7 +279,7 @@ def test_a_server_that_always_refuses_in_the_same_words_is_given_up_whatever_the
     assert code == 1
     assert f"{UNNAMED_CALLS} calls in a row failed alike and no call was answered before or since" in err
     assert "computer says no" in err
-    assert UNNAMED_CALLS <= len(plain_server.calls) <= UNNAMED_CALLS + 1  # one may be under way
+    assert UNNAMED_CALLS <= len(plain_server.calls) <= UNNAMED_CALLS + 4  # those of episodes that had begun
 
 
 def test_a_server_that_ends_in_the_middle_stops_the_evaluation_and_loses_nothing(
