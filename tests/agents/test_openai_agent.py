@@ -458,7 +458,7 @@ def test_an_awaited_call_can_be_cancelled(server: Server) -> None:
 def test_sixty_four_calls_at_once_with_every_fault(server: Server) -> None:
     modes = ["good", *FAULTS, "drip", "hang", "good"] * 4
     agents = {mode: agent(server, mode, deadline=3.0, retries=0) for mode in modes}
-    threads = [(mode, agents[mode]._calls.start(agents[mode]._reply, [conversation()])[0]) for mode in modes]
+    threads = [(mode, agents[mode].submit([conversation()])[0]) for mode in modes]
     for mode, future in threads:
         assert (future.result().stop == "stop") == (mode == "good"), mode
 
