@@ -44,8 +44,8 @@ class OpenRegistry(Mapping[str, T], Generic[T]):
         """
         return self[self._add(value, name)]
 
-    def _add(self, given: Any, name: str = "") -> str:
-        value = self._as_value(given)
+    def _add(self, entry: Any, name: str = "") -> str:
+        value = self._as_value(entry)
         name = name or str(getattr(value, "name", "") or getattr(value, "__name__", ""))
         if not _NAME.fullmatch(name):
             raise ValueError(f"a name of a {self.what} has letters, digits and _, and begins with no digit: {name!r}")
@@ -89,9 +89,11 @@ class OpenRegistry(Mapping[str, T], Generic[T]):
         return sum(1 for _ in self)
 
 
-def _same(one: object, other: object) -> bool:
+def _same(first: object, second: object) -> bool:
     """Whether two values are equal, or of one class and alike in all that they hold."""
-    return one == other or (type(one) is type(other) and hasattr(one, "__dict__") and vars(one) == vars(other))
+    return first == second or (
+        type(first) is type(second) and hasattr(first, "__dict__") and vars(first) == vars(second)
+    )
 
 
 def require_parts(value: Any, kind: type, what: str) -> Any:

@@ -158,15 +158,15 @@ def _thinking(t: Translation, name: str) -> None:
         t.left(name, "see sampling.thinking_budget")
 
 
-def classify_filters(t: Translation, known: Mapping[str, tuple[Mapping[str, Any], str]]) -> None:
+def classify_filters(t: Translation, table: Mapping[str, tuple[Mapping[str, Any], str]]) -> None:
     """Classify selection.filters as a whole. ``known``: filters that the trainer has, with options and a note."""
     filters: tuple[str, ...] = t["selection.filters"]
     options: dict[str, Any] = {}
     notes, lost = [], []
     for name in filters:
-        if name in known:
-            options |= known[name][0]
-            notes += [f"{name}: {known[name][1]}"] if known[name][1] else []
+        if name in table:
+            options |= table[name][0]
+            notes += [f"{name}: {table[name][1]}"] if table[name][1] else []
         elif not _acts(t, name):
             notes.append(f"{name} has no effect here")
         else:

@@ -134,11 +134,11 @@ class OpenAIAgent:
         Raises:
             ValueError: a conversation has no new message.
         """
-        return self._calls.map(partial(self._reply, known=self.given_up), conversations)
+        return self._calls.map(partial(self._reply, reason_before=self.given_up), conversations)
 
     def submit(self, conversations: Sequence[Conversation]) -> list[Future[Reply]]:
         """`act` without waiting: a future reply to each conversation, so that each episode continues by itself."""
-        return self._calls.start(partial(self._reply, known=self.given_up), conversations)
+        return self._calls.start(partial(self._reply, reason_before=self.given_up), conversations)
 
     async def act_async(self, conversations: Sequence[Conversation]) -> list[Reply]:
         """`act` for an event loop. The limit of calls holds over all that are waited for at once."""
@@ -159,9 +159,9 @@ class OpenAIAgent:
             body["seed"] = _seed(self.seed, conversation)
         return {name: value for name, value in (body | self.request).items() if value is not None}
 
-    def _reply(self, conversation: Conversation, known: str) -> Reply:
-        """``known`` is why the endpoint was given up before this was asked for; for another reason it is not called."""
-        if (reason := self.given_up) not in ("", known):
+    def _reply(self, conversation: Conversation, reason_before: str) -> Reply:
+        """An endpoint that was given up meanwhile, for another reason than ``reason_before``, is not called."""
+        if (reason := self.given_up) not in ("", reason_before):
             return Reply("", "error", error=reason)
         if not conversation.messages or conversation.messages[-1]["role"] == "assistant":
             raise ValueError(f"conversation {conversation.key!r} has no new message that asks for a reply")

@@ -47,16 +47,20 @@ def control_match(
 
 
 def _played(
-    task: AsSingleAgent, start: SeatEpisode, seat: int, texts: Mapping[int, Sequence[str]], own: random.Random | None
+    task: AsSingleAgent,
+    start: SeatEpisode,
+    seat: int,
+    texts: Mapping[int, Sequence[str]],
+    player_rng: random.Random | None,
 ) -> tuple[SeatEpisode, list[Message]]:
-    state, rng = start, own or random.Random(0)
+    state, rng = start, player_rng or random.Random(0)
     left = {other: deque(written) for other, written in texts.items()}
     messages: list[Message] = []
     read: int | None = None
     while task.referee.to_move(state.match):
         mover = task.waits_for(state)
         if mover is None:
-            state = task.apply(state, _own_action(task, state, own, rng)).state
+            state = task.apply(state, _own_action(task, state, player_rng, rng)).state
             continue
         text = left[mover].popleft() if left.get(mover) else None
         if mover == seat:
@@ -88,9 +92,9 @@ def moved(task: AsSingleAgent, state: SeatEpisode, seat: int, text: str, rng: ra
     return task.advanced(state._replace(match=referee.play(match, seat, move)))
 
 
-def _own_action(task: AsSingleAgent, state: SeatEpisode, own: random.Random | None, rng: random.Random) -> str:
+def _own_action(task: AsSingleAgent, state: SeatEpisode, player_rng: random.Random | None, rng: random.Random) -> str:
     """The expert's where ``own`` draws no random one."""
-    if own is None:
+    if player_rng is None:
         with suppress(NotImplementedError):
             return task.solve(state)
     return task.sample_action(state, rng)

@@ -239,22 +239,22 @@ def _continuation_values(wanted: Sequence[_Wanted], count: int, sources: Sources
     A state whose continuations all failed through no fault of the policy counts as 0.
     """
     index_of_state: dict[tuple[Any, ...], int] = {}  # states that were met before are continued from once
-    found: list[tuple[BranchPoint, str, tuple[int, ...]]] = []
+    continuations: list[tuple[BranchPoint, str, tuple[int, ...]]] = []
     indices: list[list[int]] = []
-    for one in wanted:
-        episode = one.episode
-        states = [(*_task(episode), *episode.tokens.ids[:position]) for position in one.positions]
-        new = [p for p, state in zip(one.positions, states, strict=True) if state not in index_of_state]
+    for request in wanted:
+        episode = request.episode
+        states = [(*_task(episode), *episode.tokens.ids[:position]) for position in request.positions]
+        new = [p for p, state in zip(request.positions, states, strict=True) if state not in index_of_state]
         fresh = iter(branch_points(sources.env, episode, new)) if new else iter(())
-        for position, state in zip(one.positions, states, strict=True):
+        for position, state in zip(request.positions, states, strict=True):
             if state not in index_of_state:
-                index_of_state[state] = len(found)
-                found.append((next(fresh), f"{episode.key}/from {position}", one.forced))
+                index_of_state[state] = len(continuations)
+                continuations.append((next(fresh), f"{episode.key}/from {position}", request.forced))
         indices.append([index_of_state[state] for state in states])
-    starts = [point.start(f"{key}/{n}", forced) for point, key, forced in found for n in range(count)]
+    starts = [point.start(f"{key}/{n}", forced) for point, key, forced in continuations for n in range(count)]
     earned = continue_from(sources.player, starts, sources.batch_size)
     means = []
-    for index in range(len(found)):
+    for index in range(len(continuations)):
         valid = [value for value in earned[index * count : (index + 1) * count] if value is not None]
         # V(s) = (1/n) sum_k R_k over n valid continuations from s     []  VinePPO, 2410.01679; BRPO, 2505.13438
         means.append(sum(valid) / max(1, len(valid)))  # 0 where every continuation failed by a fault of ours

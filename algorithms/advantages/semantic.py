@@ -53,12 +53,12 @@ def seed_grpo(rewards: Any, group: Any, clusters: Any, *, alpha: float = 1.0, sh
 def answer_clusters(episodes: Sequence[Episode]) -> list[int]:
     """One number for each answer; replies without one are alike when their text is."""
     # the flag keeps an extracted answer apart from a reply that is the same text
-    seen: dict[tuple[int, bool, str], int] = {}
+    cluster_of: dict[tuple[int, bool, str], int] = {}
     clusters = []
     for episode in episodes:
         answer = episode.verdict.answer if episode.verdict else None
         text = answer if answer is not None else episode.turns[-1].action
-        clusters.append(seen.setdefault((episode.group, answer is not None, text), len(seen)))
+        clusters.append(cluster_of.setdefault((episode.group, answer is not None, text), len(cluster_of)))
     return clusters
 
 

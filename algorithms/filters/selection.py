@@ -105,11 +105,11 @@ def keep_correct(rewards: Numbers, texts: Sequence[Hashable] | None = None, *, t
         return keep
     if len(texts) != len(keep):
         raise ValueError(f"{len(texts)} texts for {len(keep)} rewards")
-    seen: set[Hashable] = set()
+    kept_keys: set[Hashable] = set()
     for i in keep.nonzero()[:, 0].tolist():
-        if texts[i] in seen:
+        if texts[i] in kept_keys:
             keep[i] = False
-        seen.add(texts[i])
+        kept_keys.add(texts[i])
     return keep
 
 

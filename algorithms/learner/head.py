@@ -201,10 +201,10 @@ class _ScoreBlocks(torch.autograd.Function):
             before, normaliser = normaliser, torch.logaddexp(normaliser, part)
             if with_entropy:
                 # H = log sum_j e^z_j - sum_j z_j e^z_j / sum_j e^z_j within the block     [N]
-                own = total.log() - powers.mul_(logits).sum(-1) / total
+                entropies = total.log() - powers.mul_(logits).sum(-1) / total
                 # H of two sets of weight_block = sum_i w_i (H_i - log w_i), w_i = Z_i / Z     [N]
                 old_share, share = torch.exp(before - normaliser), torch.exp(part - normaliser)
-                entropy = old_share * entropy + share * own
+                entropy = old_share * entropy + share * entropies
                 entropy -= torch.xlogy(old_share, old_share) + torch.xlogy(share, share)
         ctx.save_for_backward(hidden, weight, bias, targets, normaliser, entropy if with_entropy else None)
         ctx.settings = temperature, width, in_float32
@@ -275,14 +275,14 @@ class _ScoreChunks(torch.autograd.Function):
         d_bias = torch.zeros_like(bias) if need_bias and bias is not None else None  # [V]
         logprobs = torch.empty(len(hidden), device=hidden.device, dtype=hidden.dtype)  # [N]
         logprob_grads = torch.empty_like(logprobs)  # [N]
-        made = torch.empty(min(rows, len(hidden)), len(weight), device=hidden.device, dtype=hidden.dtype)  # [n, V]
+        buffer = torch.empty(min(rows, len(hidden)), len(weight), device=hidden.device, dtype=hidden.dtype)  # [n, V]
         for chunk in _blocks(len(hidden), rows):
-            own, ids = hidden[chunk], targets[chunk, None]  # [n, H], [n, 1]
-            logits = made[: len(own)]
-            torch.mm(own, weight.T, out=logits)
-            total = torch.empty_like(own[:, :1])  # [n, 1]
-            few = len(own) if own.is_cuda else max(1, IN_CORE // len(weight))
-            for part in _blocks(len(own), few):
+            states, ids = hidden[chunk], targets[chunk, None]  # [n, H], [n, 1]
+            logits = buffer[: len(states)]
+            torch.mm(states, weight.T, out=logits)
+            total = torch.empty_like(states[:, :1])  # [n, 1]
+            few = len(states) if states.is_cuda else max(1, IN_CORE // len(weight))
+            for part in _blocks(len(states), few):
                 if bias is not None:
                     logits[part].add_(bias)
                 if temperature != 1.0:
@@ -301,13 +301,13 @@ class _ScoreChunks(torch.autograd.Function):
             if d_hidden is not None:
                 torch.mm(slope, weight, out=d_hidden[chunk])
             if d_weight is not None and chunk.start == 0:
-                torch.mm(slope.T, own, out=d_weight)
+                torch.mm(slope.T, states, out=d_weight)
             elif d_weight is not None:
-                d_weight.addmm_(slope.T, own)
+                d_weight.addmm_(slope.T, states)
             if d_bias is not None:
                 d_bias += slope.sum(0)
         ctx.save_for_backward(logprob_grads)
-        ctx.made = d_hidden, d_weight, d_bias
+        ctx.gradients = d_hidden, d_weight, d_bias
         return logprobs
 
     @staticmethod
@@ -318,8 +318,8 @@ class _ScoreChunks(torch.autograd.Function):
             asked, logprob_grads, rtol=1e-4, atol=1e-6 * float(logprob_grads.abs().max())
         ):
             raise RuntimeError("the loss asks for another gradient than the one that was made in the forward pass")
-        made, ctx.made = ctx.made, None
-        return (*made, None, None, None, None)
+        results, ctx.gradients = ctx.gradients, None
+        return (*results, None, None, None, None)
 
 
 def _chunk_rows(weight: torch.Tensor, logits_at_once: int | None) -> int:

@@ -156,9 +156,9 @@ class Learner:
         """One for what is trained, for a phase of training; see `Optimiser`."""
         options |= {"kind": self.optimiser, "masters": self.masters}
         options["accumulation"] = self.accumulation or Accumulation(self._trained(), self.sums)
-        made = Optimiser(self.model.parameters(), lr, **options)
-        self.masters = made.masters
-        return made
+        optimiser = Optimiser(self.model.parameters(), lr, **options)
+        self.masters = optimiser.masters
+        return optimiser
 
     def freeze_reference(self) -> None:
         """Take the policy as it is now for the reference, if there is to be one."""

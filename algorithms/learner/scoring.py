@@ -244,11 +244,13 @@ class _SharedPrompts(NamedTuple):
         body(input_ids=self.prompts, past_key_values=noted, use_cache=True)
         lengths = self.lengths[self.prompt_of]  # [R]
         columns = torch.arange(self.prompts.shape[1], device=lengths.device)
-        seen = torch.cat([columns < lengths[:, None], torch.ones_like(self.rest, dtype=torch.bool)], 1)  # [R, P + C]
+        attended = torch.cat(
+            [columns < lengths[:, None], torch.ones_like(self.rest, dtype=torch.bool)], 1
+        )  # [R, P + C]
         positions = lengths[:, None] + torch.arange(self.rest.shape[1], device=lengths.device)  # [R, C]
         return whole(
             input_ids=self.rest,
-            attention_mask=seen.long(),
+            attention_mask=attended.long(),
             position_ids=positions.clamp(max=self.width - 1),  # padding alone lies beyond, where a table may end
             past_key_values=Cache(layers=[_KeysOfPrompts(layer, self.prompt_of) for layer in noted.layers]),
             use_cache=True,
@@ -408,11 +410,11 @@ def has_plain_head(model: Any, ids: torch.Tensor) -> bool:
 
 
 def _try_head(model: Any, head: nn.Linear, ids: torch.Tensor) -> bool:
-    seen: list[torch.Tensor] = []
+    captured: list[torch.Tensor] = []
 
     def blow_up(_: nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
-        seen.extend((inputs[0], output * 1000.0))
-        return seen[-1]
+        captured.extend((inputs[0], output * 1000.0))
+        return captured[-1]
 
     training = model.training
     model.eval()  # dropout would make two passes differ
@@ -424,7 +426,7 @@ def _try_head(model: Any, head: nn.Linear, ids: torch.Tensor) -> bool:
     finally:
         hook.remove()
         model.train(training)
-    if len(seen) != 2:  # the head was called twice, or not at all
+    if len(captured) != 2:  # the head was called twice, or not at all
         return False
-    near = [torch.allclose(a.float(), b.float(), rtol=1e-4) for a, b in ((seen[0], hidden), (seen[1], logits))]
+    near = [torch.allclose(a.float(), b.float(), rtol=1e-4) for a, b in ((captured[0], hidden), (captured[1], logits))]
     return all(near)

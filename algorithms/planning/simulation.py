@@ -166,11 +166,11 @@ class _Simulation:
             return
         if not sampler.active:
             sampler.since = self.now
-        made = [*sampler.waiting]  # all of them join the batch
+        joined = [*sampler.waiting]  # all of them join the batch
         sampler.waiting.clear()
-        sampler.active += len(made)
+        sampler.active += len(joined)
         seconds = self.run.turn_seconds(sampler.active)
-        for episode in made:
+        for episode in joined:
             self.at(seconds, "turn", episode)
 
     def on_turn(self, episode: int) -> None:

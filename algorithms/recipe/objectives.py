@@ -70,4 +70,4 @@ _OBJECTIVES = (
               on_policy=True),
 )  # fmt: skip
 
-OBJECTIVES: Mapping[str, Objective] = MappingProxyType({one.name: one for one in _OBJECTIVES})
+OBJECTIVES: Mapping[str, Objective] = MappingProxyType({objective.name: objective for objective in _OBJECTIVES})

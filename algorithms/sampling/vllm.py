@@ -88,13 +88,13 @@ class VLLMSampler:
             SamplerError: not those of the distribution that it samples from.
         """
         try:
-            made = VLLMAgent(self.engine, self.tokenizer, end_ids=self._end_ids, probe=not self._probed, **options)
+            agent = VLLMAgent(self.engine, self.tokenizer, end_ids=self._end_ids, probe=not self._probed, **options)
         except EndpointError as error:
             raise self._failed(error) from error
         except ValueError as error:
             raise SamplerError(f"sampler: {error}") from error
         self._probed = True
-        return made
+        return agent
 
     def _failed(self, error: EndpointError) -> SamplerError:
         """What a call that failed is to be told as."""

@@ -109,13 +109,13 @@ def recovering(play: Play, sampler: Sampler) -> Play:
     """
 
     def played(requests: Sequence[RolloutRequest | Episode]) -> list[Episode]:
-        episodes, seen = play(requests), 0
+        episodes, recovered = play(requests), 0
         # Once more for each recovery: what was lost with a server that died again is played again.
         while failed := [index for index, episode in enumerate(episodes) if lost(episode)]:
             recoveries = sampler.recover()
-            if recoveries == seen:  # they have failed for another reason
+            if recoveries == recovered:  # they have failed for another reason
                 break
-            seen = recoveries
+            recovered = recoveries
             for index, episode in zip(failed, play([requests[i] for i in failed]), strict=True):
                 episodes[index] = episode
         return episodes

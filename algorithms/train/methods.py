@@ -164,8 +164,8 @@ class VeriFree(Method):
 
     def update(self, collected: Collected, optimiser: Optimiser) -> Metrics:
         """One step on thoughts and reference answers; nothing where no thought reaches its answer."""
-        made = [(self._thought_and_answer(episode), episode.group) for episode in collected.episodes]
-        kept = [(pair, group) for pair, group in made if pair is not None]
+        pairs = [(self._thought_and_answer(episode), episode.group) for episode in collected.episodes]
+        kept = [(pair, group) for pair, group in pairs if pair is not None]
         if not kept:
             return {"denominators": {"sequences": 0}}
         parts = []

@@ -25,20 +25,20 @@ def did_you_mean(name: object, allowed: Iterable[str], otherwise: str = "there a
     return f"; did you mean {near!r}?" if near else f"; {otherwise} {', '.join(names)}"
 
 
-def hint(given: str, allowed: Iterable[str]) -> str:
+def hint(name: str, allowed: Iterable[str]) -> str:
     """``; did you mean 'grpo'?`` where something is near, else nothing."""
-    near = nearest(given, allowed)
+    near = nearest(name, allowed)
     return f"; did you mean {near!r}?" if near else ""
 
 
-def one_of(what: str, given: str, allowed: Collection[str]) -> None:
+def one_of(what: str, value: str, allowed: Collection[str]) -> None:
     """Refuse a name that is not allowed.
 
     Raises:
         ValueError: says which are, and the nearest.
     """
-    if given not in allowed:
-        raise ValueError(f"unknown {what} {given!r}{hint(given, allowed)}; allowed: {', '.join(allowed)}")
+    if value not in allowed:
+        raise ValueError(f"unknown {what} {value!r}{hint(value, allowed)}; allowed: {', '.join(allowed)}")
 
 
 def with_near_flag(message: str, flags: Iterable[str]) -> str:

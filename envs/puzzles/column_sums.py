@@ -89,15 +89,15 @@ def _other_of_two(
 
 def _other_of_many(plan: list[Column], free: list[int], fixed_mask: int) -> list[int] | None:
     """``other_solution`` of more numbers: a loop for each letter but the last two of a column."""
-    value, known, last = list(range(10)), list(range(10)), len(plan)
+    value, partner, last = list(range(10)), list(range(10)), len(plan)
 
     def end(k: int, carry: int, used: int) -> bool:
         """Go on to the left of a column; True where a second solution is reached."""
         if k < last and plan[k][0]:
             return assign_digit(k, 0, carry, used)
         if k < last:
-            return _carried(plan[k], carry, used, free, value) and value != known
-        return not carry and value != known
+            return _carried(plan[k], carry, used, free, value) and value != partner
+        return not carry and value != partner
 
     def assign_digit(k: int, row: int, carry: int, used: int) -> bool:
         """Give digits to a column's letters from a row on; ``carry`` counts what stands above it as well."""

@@ -341,8 +341,8 @@ def other_stars(region: Mapping[Cell, int], stars: Sequence[int]) -> list[int] |
                 return done
         return 0
 
-    found = put((1 << size * width) - 1, masks, 0)
-    return [(found >> row * width & (1 << size) - 1).bit_length() - 1 for row in range(size)] if found else None
+    solution = put((1 << size * width) - 1, masks, 0)
+    return [(solution >> row * width & (1 << size) - 1).bit_length() - 1 for row in range(size)] if solution else None
 
 
 class StarBattle(CheckedAnswerTask):

@@ -63,10 +63,10 @@ def require_options(grader: Callable[..., Any], name: str, options: Mapping[str,
     parameters = signature_of(grader.function if isinstance(grader, CustomGrader) else grader).parameters.values()
     positional = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
     takes = [*positional[2:], *(each for each in parameters if each.kind is each.KEYWORD_ONLY)]
-    known = [each.name for each in takes]
-    unknown = [option for option in options if option not in known]
+    option_names = [each.name for each in takes]
+    unknown = [option for option in options if option not in option_names]
     if unknown and not any(each.kind is each.VAR_KEYWORD for each in parameters):
-        others = did_you_mean(unknown[0], known, "it has") if known else ", nor any other"
+        others = did_you_mean(unknown[0], option_names, "it has") if option_names else ", nor any other"
         raise TypeError(f"the grader {name!r} has no option {unknown[0]!r}{others}")
     if missing := [each.name for each in takes if each.default is each.empty and each.name not in options]:
         raise TypeError(f"the grader {name!r} needs the option {', '.join(missing)}")

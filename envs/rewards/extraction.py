@@ -250,16 +250,16 @@ def extract(completion: str, markers: Sequence[str] = MARKERS, max_chars: int = 
 
 def extract_visible(text: str, markers: Sequence[str] = MARKERS, max_chars: int = MAX_ANSWER_CHARS) -> Extraction:
     """``extract`` on text that ``visible_text`` has already cut."""
-    found = _search(text, markers, max_chars)
-    if found is None:
+    extraction = _search(text, markers, max_chars)
+    if extraction is None:
         reason = "no answer marker after the thinking" if text.strip() else "no text after the thinking"
         return Extraction(None, None, reason)
-    answer = found.answer
+    answer = extraction.answer
     if answer is not None and len(answer) > max_chars:
-        return Extraction(None, found.marker, f"the answer is over the cap of {max_chars:,} characters")
+        return Extraction(None, extraction.marker, f"the answer is over the cap of {max_chars:,} characters")
     if answer == "":
-        return Extraction(None, found.marker, f"the last answer marker ({found.marker}) is empty")
-    return found
+        return Extraction(None, extraction.marker, f"the last answer marker ({extraction.marker}) is empty")
+    return extraction
 
 
 def check_markers(markers: Sequence[str]) -> None:
@@ -273,16 +273,16 @@ def _search(text: str, markers: Sequence[str], max_chars: int) -> Extraction | N
     trailing_done = False
     for marker in markers:
         if marker == "boxed":
-            found = _last_box(text, max_chars) if "\\boxed" in text or "\\fbox" in text else None
+            answer = _last_box(text, max_chars) if "\\boxed" in text or "\\fbox" in text else None
         elif marker == "tag":
-            found = _last_tag(text)
+            answer = _last_tag(text)
         elif trailing_done:
             continue
         else:
-            found = _last_trailing(text, markers)
+            answer = _last_trailing(text, markers)
             trailing_done = True
-        if found is not None:
-            return found
+        if answer is not None:
+            return answer
     return None
 
 

@@ -189,8 +189,8 @@ class EvolvingRubrics:
 
     def propose(self, question: str, criteria: Sequence[Criterion]) -> list[Criterion]:
         """Add criteria that are new for the question; returns those added."""
-        known = [*self.fixed.get(question, []), *self.active.get(question, []), *self.retired.get(question, [])]
-        texts = {criterion.text.casefold().strip() for criterion in known}
+        existing = [*self.fixed.get(question, []), *self.active.get(question, []), *self.retired.get(question, [])]
+        texts = {criterion.text.casefold().strip() for criterion in existing}
         added = []
         for criterion in criteria:
             key = criterion.text.casefold().strip()
@@ -215,10 +215,10 @@ class EvolvingRubrics:
         spreads = []
         for index, criterion in enumerate(active, offset + 1):
             scores = [verdict.parts.get(f"{name}.{index}") for verdict in valid]
-            known = [score for score in scores if score is not None]
-            spreads.append((pstdev(known) if len(known) > 1 else float("inf"), criterion))
+            valid_scores = [score for score in scores if score is not None]
+            spreads.append((pstdev(valid_scores) if len(valid_scores) > 1 else float("inf"), criterion))
         ranked = sorted(spreads, key=lambda pair: -pair[0])
-        kept = [criterion for spread, criterion in ranked if spread > self.minimum_spread][: self.max_active]
+        kept = [criterion for std, criterion in ranked if std > self.minimum_spread][: self.max_active]
         dropped = [criterion for criterion in active if criterion not in kept]
         if dropped:
             self.active[question] = [criterion for criterion in active if criterion in kept]
@@ -266,9 +266,11 @@ def propose_criteria(
     reply = ask([{"role": "user", "content": request}])
     try:
         items = json.loads(_braced(reply))["criteria"]
-        found = [Criterion(str(item["text"]).strip()[:1000], float(item.get("weight", 1.0))) for item in items[:count]]
+        proposed = [
+            Criterion(str(item["text"]).strip()[:1000], float(item.get("weight", 1.0))) for item in items[:count]
+        ]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise JudgeError("the reply is no list of criteria") from None
     return [
-        criterion for criterion in found if criterion.text and -10.0 <= criterion.weight <= 10.0 and criterion.weight
+        criterion for criterion in proposed if criterion.text and -10.0 <= criterion.weight <= 10.0 and criterion.weight
     ]

@@ -51,9 +51,9 @@ def move_text(reply: str) -> str:
     tagged = last_tagged(text, "action")
     if "\\boxed" not in text and tagged is not None:
         return tagged
-    found = extract_visible(text, max_chars=MAX_MOVE_CHARS)
-    if found.marker is not None:
-        return found.answer or ""
+    extraction = extract_visible(text, max_chars=MAX_MOVE_CHARS)
+    if extraction.marker is not None:
+        return extraction.answer or ""
     return _last_line(text) or text
 
 
@@ -62,8 +62,8 @@ def _last_line(text: str) -> str:
     lines = [line for line in text[-10 * MAX_MOVE_CHARS :].splitlines() if line.strip()]
     if not lines or not _LAST_LINE.fullmatch(lines[-1]):
         return ""
-    found = [label[1].replace("**", "").strip() for line in lines if (label := _ANY_LABEL.search(line))]
-    return found[-1] if len({move.casefold() for move in found}) == 1 else ""
+    labelled = [label[1].replace("**", "").strip() for line in lines if (label := _ANY_LABEL.search(line))]
+    return labelled[-1] if len({move.casefold() for move in labelled}) == 1 else ""
 
 
 def plainer_moves(reply: str, verbs: Collection[str] = (), nouns: Collection[str] = ()) -> Iterator[str]:
@@ -86,10 +86,10 @@ def plainer_texts(text: str, verbs: Collection[str] = (), nouns: Collection[str]
         if word != "the" and word not in nouns:
             yield word
         return
-    given: list[str] = []
+    texts: list[str] = []
     for written in _plainer(_undressed(text.replace("\u2019", "'").lower()), verbs, nouns):
-        if written and written.isascii() and written not in given:
-            given.append(written)
+        if written and written.isascii() and written not in texts:
+            texts.append(written)
             yield written
 
 

@@ -198,11 +198,11 @@ def weighted(parts: Mapping[str, Rubric], weights: Mapping[str, float] | None = 
     Raises:
         BadOption: no part, or a weight for a part that does not exist.
     """
-    given = dict(weights or {})
-    for name in given:
+    weight_of = dict(weights or {})
+    for name in weight_of:
         if name not in parts:
             raise BadOption(f"weights name no part {name!r}{did_you_mean(name, parts)}")
-    return Weighted(tuple((given.get(name, 1.0), Named(name, part)) for name, part in parts.items()))
+    return Weighted(tuple((weight_of.get(name, 1.0), Named(name, part)) for name, part in parts.items()))
 
 
 @dataclass(frozen=True)

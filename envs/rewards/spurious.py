@@ -58,8 +58,8 @@ class MarkerReward(Rubric):
 
     def evaluate(self, sample: Sample) -> Verdict:
         """Pays 1 if an answer stands behind one of the markers, whatever it is."""
-        found = extract(sample.completion, self.markers)
-        return _instead(self.inner.evaluate(sample), float(found.answer is not None), "marker")
+        extraction = extract(sample.completion, self.markers)
+        return _instead(self.inner.evaluate(sample), float(extraction.answer is not None), "marker")
 
 
 def _instead(verdict: Verdict, reward: float, name: str) -> Verdict:

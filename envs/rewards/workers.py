@@ -200,14 +200,14 @@ class WorkerPool:
 
         def settle(work: Callable[[], Any]) -> None:
             try:
-                found = _outcome(work)
+                settled = _outcome(work)
             except _NeedsMore:
                 again = lambda: self._run(target, args, timeout, wall, slow=True)  # noqa: E731
                 submit("slow", again)
             except BaseException as error:
                 outcome.set_exception(error)
             else:
-                outcome.set_result(found)
+                outcome.set_result(settled)
 
         def submit(lane: str, work: Callable[[], Any]) -> None:
             try:
@@ -470,10 +470,10 @@ def resident_pids() -> set[int]:
 def named_pool(preload: str) -> WorkerPool:
     """The pool of this process whose workers have called ``preload`` ("module:name"), as ``shared_pool``."""
     with _shared_lock:
-        found = _shared.get(preload)
-        if found is None or found._closed:
-            found = _shared[preload] = WorkerPool(preload=(preload,))
-        return found
+        pool = _shared.get(preload)
+        if pool is None or pool._closed:
+            pool = _shared[preload] = WorkerPool(preload=(preload,))
+        return pool
 
 
 def _end() -> None:

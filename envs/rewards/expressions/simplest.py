@@ -67,10 +67,10 @@ def _terms(tree: Node) -> list[_Term] | None:
     terms = [_monomial(part) for part in parts]
     if len(terms) > 2 or any(term is None for term in terms):
         return None
-    found = [term for term in terms if term is not None]
-    if len(found) == 2 and sum(term.root > 1 for term in found) != 1:
+    simple_terms = [term for term in terms if term is not None]
+    if len(simple_terms) == 2 and sum(term.root > 1 for term in simple_terms) != 1:
         return None
-    return found
+    return simple_terms
 
 
 def _monomial(tree: Node) -> _Term | None:

@@ -68,11 +68,11 @@ def read_action(
     if tagged is not None:
         answer = tagged
     else:
-        found = extract_visible(text, markers)
-        if found.answer is None and (found.marker is not None or not bare):
-            return None, found.reason
-        lines = _ACTION_LINE.findall(text[-MAX_TRAILING_CHARS:]) if found.answer is None else []
-        answer = found.answer if found.answer is not None else (lines[-1].strip("*_ \t") if lines else text)
+        extraction = extract_visible(text, markers)
+        if extraction.answer is None and (extraction.marker is not None or not bare):
+            return None, extraction.reason
+        lines = _ACTION_LINE.findall(text[-MAX_TRAILING_CHARS:]) if extraction.answer is None else []
+        answer = extraction.answer if extraction.answer is not None else (lines[-1].strip("*_ \t") if lines else text)
     if len(answer) > 4 * MAX_ACTION_CHARS:
         return (
             None,
@@ -92,8 +92,8 @@ def match_action(answer: str, legal: Iterable[str]) -> str | None:
         return exact
     verbs = {word for action in actions for word in action.lower().split()[:1]}
     for plainer in plainer_texts(answer, verbs):
-        if (found := _exactly(plainer, actions)) is not None:
-            return found
+        if (match := _exactly(plainer, actions)) is not None:
+            return match
     return None
 
 

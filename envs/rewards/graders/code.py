@@ -207,18 +207,18 @@ def extract_code(completion: str, entry_point: str | None = None) -> str | None:
 
 def _blocks(text: str) -> list[str]:
     """Fenced Python blocks; one that is never closed runs to the end."""
-    found, opened = [], None
+    blocks, opened = [], None
     for match in _FENCE.finditer(text):
         fence, language = match.group(1), match.group(2)
         if opened is None:
             opened = (fence, language, match.end() + 1)
         elif not language and fence[0] == opened[0][0] and len(fence) >= len(opened[0]):
             if opened[1].lower() in _PYTHON:
-                found.append(text[opened[2] : max(opened[2], match.start())])
+                blocks.append(text[opened[2] : max(opened[2], match.start())])
             opened = None
     if opened is not None and opened[1].lower() in _PYTHON:
-        found.append(text[opened[2] :])
-    return found
+        blocks.append(text[opened[2] :])
+    return blocks
 
 
 def defines(code: str, name: str) -> bool:
@@ -418,9 +418,9 @@ def _last(result: Result) -> str:
 def _same_output(expected: str, got: str, options: _Options) -> bool:
     if options.compare == "lines":
         return _lines(expected) == _lines(got)
-    wanted, given = expected.split(), got.split()
-    return len(wanted) == len(given) and all(
-        w == g or _close(w, g, options.tolerance) for w, g in zip(wanted, given, strict=True)
+    wanted, printed = expected.split(), got.split()
+    return len(wanted) == len(printed) and all(
+        w == g or _close(w, g, options.tolerance) for w, g in zip(wanted, printed, strict=True)
     )
 
 

@@ -31,6 +31,6 @@ def _customary() -> dict[str, str]:
 
 def imports_for(code: str) -> str:
     """Lines to run before a program, which bind those of the names that it mentions."""
-    known = _customary()
+    customary = _customary()
     words = dict.fromkeys(_WORD.findall(code))
-    return _DEPTH + "".join(f"{known[word]}\n" for word in words if word in known)
+    return _DEPTH + "".join(f"{customary[word]}\n" for word in words if word in customary)

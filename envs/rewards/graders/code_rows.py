@@ -61,8 +61,8 @@ def normalized_row(row: Any, columns: Mapping[str, Any] | None = None) -> Mappin
             raise BadReference(f"{len(inputs)} inputs but {len(outputs)} outputs")
         pairs = list(zip(inputs, outputs, strict=True))
         if row.get("fn_name"):
-            return _called(row["fn_name"], [(given, _values(value)) for given, value in pairs])
-        return {"tests": [{"stdin": _text(given), "stdout": _text(printed)} for given, printed in pairs]}
+            return _called(row["fn_name"], [(case_input, _values(value)) for case_input, value in pairs])
+        return {"tests": [{"stdin": _text(case_input), "stdout": _text(printed)} for case_input, printed in pairs]}
     return row
 
 
@@ -86,7 +86,7 @@ def _of_cases(cases: Sequence[Any], metadata: Any) -> Mapping[str, Any]:
     pairs = [(case["input"], case["output"]) for case in cases]
     kinds = {str(case.get("testtype") or case.get("type") or "stdin") for case in cases}
     if kinds <= {"stdin", "stdin_stdout"}:
-        return {"tests": [{"stdin": _text(given), "stdout": _text(printed)} for given, printed in pairs]}
+        return {"tests": [{"stdin": _text(inputs), "stdout": _text(printed)} for inputs, printed in pairs]}
     if not kinds <= {"functional", "function_call"}:
         raise BadReference(f"tests are of one kind, stdin or functional, got {', '.join(sorted(kinds))}"[:200])
     names = {case.get("fn_name") or _function_of(case.get("metadata")) or _function_of(metadata) for case in cases}
@@ -94,8 +94,8 @@ def _of_cases(cases: Sequence[Any], metadata: Any) -> Mapping[str, Any]:
     if names or not name:
         raise BadReference("functional tests need one function's name: the row's metadata has it as func_name")
     if kinds == {"functional"}:  # a line of JSON for each argument
-        return _called(name, [(list(map(_json, given.split("\n"))), [_json(value)]) for given, value in pairs])
-    return _called(name, [(given, _values(value)) for given, value in pairs])
+        return _called(name, [(list(map(_json, inputs.split("\n"))), [_json(value)]) for inputs, value in pairs])
+    return _called(name, [(inputs, _values(value)) for inputs, value in pairs])
 
 
 def _function_of(metadata: Any) -> Any:

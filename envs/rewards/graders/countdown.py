@@ -40,10 +40,10 @@ def grade_countdown(
     numbers, target = _reference(reference)
     if not operators or set(operators) - set("+-*/"):
         raise BadOption(f"operators must be some of '+-*/', got {operators!r}")
-    found = extract(completion, markers)
-    if found.answer is None:
-        return unparsable(found.reason)
-    answer = found.answer
+    extraction = extract(completion, markers)
+    if extraction.answer is None:
+        return unparsable(extraction.reason)
+    answer = extraction.answer
     text, separator, right = _unwrap(answer).partition("=")
     try:
         expression = parse_expression(text, operators, decimals=False)
@@ -52,8 +52,8 @@ def grade_countdown(
         return wrong(answer, "the expression divides by zero")
     except ArithmeticSyntaxError as error:
         return unparsable(f"not an expression: {error}", answer)
-    used, given = Counter(expression.integers), Counter(numbers)
-    if used - given or (use_all and given - used):
+    used, available = Counter(expression.integers), Counter(numbers)
+    if used - available or (use_all and available - used):
         return wrong(answer, f"uses {sorted(used.elements())}, the numbers are {sorted(numbers)}"[:200])
     if expression.value != target:
         return wrong(answer, f"the value is not {target}")

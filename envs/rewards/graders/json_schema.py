@@ -105,16 +105,16 @@ def find_json(completion: str) -> tuple[str | None, str]:
     text = visible_text(completion)
     block = _last_fenced(text) if "```" in text else None
     if block is not None:
-        found = block
+        block_text = block
     else:
         tagged = extract(text, ("tag",), MAX_CHARS)
-        found = tagged.answer if tagged.answer is not None else text
-    found = found.strip()
-    if not found:
+        block_text = tagged.answer if tagged.answer is not None else text
+    block_text = block_text.strip()
+    if not block_text:
         return None, "no text after the thinking"
-    if len(found) > MAX_CHARS:
+    if len(block_text) > MAX_CHARS:
         return None, f"the JSON is over the cap of {MAX_CHARS:,} characters"
-    return found, ""
+    return block_text, ""
 
 
 def _last_fenced(text: str) -> str | None:

@@ -87,18 +87,18 @@ _cached = lru_cache(maxsize=256)(_checker)
 
 def _nodes(core: Any) -> list[Mapping[str, Any]]:
     """The parts of a core schema, each once."""
-    found: dict[int, Mapping[str, Any]] = {}
+    nodes: dict[int, Mapping[str, Any]] = {}
     waiting = [core]
     while waiting:
         value = waiting.pop()
         if isinstance(value, Mapping):
-            if id(value) in found:
+            if id(value) in nodes:
                 continue
-            found[id(value)] = value
+            nodes[id(value)] = value
             waiting += [inner for key, inner in value.items() if key != "metadata"]
         elif isinstance(value, list | tuple):
             waiting += value
-    return [node for node in found.values() if "type" in node or "regex_engine" in node]
+    return [node for node in nodes.values() if "type" in node or "regex_engine" in node]
 
 
 def _has_python_pattern(nodes: list[Mapping[str, Any]]) -> bool:
@@ -112,14 +112,14 @@ def _has_recursive_choice(nodes: list[Mapping[str, Any]]) -> bool:
     direct = {node["ref"]: _references(node) for node in nodes if "ref" in node}
 
     def reached(start: set[str]) -> set[str]:
-        found: set[str] = set()
+        names: set[str] = set()
         waiting = list(start)
         while waiting:
             name = waiting.pop()
-            if name not in found:
-                found.add(name)
+            if name not in names:
+                names.add(name)
                 waiting += direct.get(name, ())
-        return found
+        return names
 
     recursive = {name for name, references in direct.items() if name in reached(references)}
     unions = (node for node in nodes if node.get("type") == "union")
