@@ -279,7 +279,7 @@ def test_a_server_that_always_refuses_in_the_same_words_is_given_up_whatever_the
     assert code == 1
     assert f"{UNNAMED_CALLS} calls in a row failed alike and no call was answered before or since" in err
     assert "computer says no" in err
-    assert UNNAMED_CALLS <= len(plain_server.calls) <= UNNAMED_CALLS + 4  # those of episodes that had begun
+    assert UNNAMED_CALLS <= len(plain_server.calls) < MANY  # those of episodes that had begun are made, too
 
 
 def test_a_server_that_ends_in_the_middle_stops_the_evaluation_and_loses_nothing(
@@ -359,7 +359,7 @@ def test_a_record_with_an_episode_of_each_task_is_summed_up_though_the_server_an
     assert code == 0
     assert "success 10/10 = 1.000" in out
     assert f"{MANY - 10} episodes failed through no fault of the policy" in err
-    assert MOST_IN_A_ROW <= plain_server.calls.total() - before < MANY - 10
+    assert MOST_IN_A_ROW <= plain_server.calls.total() - before <= MANY - 10
 
 
 @pytest.mark.parametrize("json_too", [False, True])
