@@ -111,12 +111,12 @@ def rollout() -> Episode:
     """TRL's rollout function over a trainer that samples nothing."""
     adapter.require = lambda *_: ""  # type: ignore[assignment]  # its loop is ours, and needs nothing of TRL
     tokenizer = tiny_tokenizer()
-    said = [*tokenizer.encode(WORDS), tokenizer.eos_token_id]
+    token_ids = [*tokenizer.encode(WORDS), tokenizer.eos_token_id]
     trainer = SimpleNamespace(
         processing_class=tokenizer,
         max_completion_length=4096,
         eos_token_ids=[tokenizer.eos_token_id],
-        _generate_single_turn=lambda prompts, *_: ([said] * len(prompts), None),
+        _generate_single_turn=lambda prompts, *_: ([token_ids] * len(prompts), None),
     )
     prompt = [{"role": "user", "content": "?", "spec": SPEC.to_json()}]
     play_all = adapter.rollout_function()
@@ -342,14 +342,14 @@ def measure(play: Episode, episodes: int) -> list[float]:
 
 
 async def _measure(play: Episode, episodes: int) -> list[float]:
-    found = []
+    rates = []
     for _ in range(episodes):
         start = time.process_time()
         steps = play()
         if not isinstance(steps, int):
             steps = await steps
-        found.append((time.process_time() - start) / steps * 1e6)
-    return found
+        rates.append((time.process_time() - start) / steps * 1e6)
+    return rates
 
 
 def compare(title: str, contenders: dict[str, Episode], rounds: int, episodes: int) -> tuple[Table, dict[str, float]]:
@@ -360,9 +360,9 @@ def compare(title: str, contenders: dict[str, Episode], rounds: int, episodes: i
         measure(play, 20)  # imports, caches, and kinds of calls that begin in threads
     for _ in range(rounds):
         for name, play in contenders.items():
-            found = measure(play, episodes)
-            samples[name] += found
-            table.add(name, statistics.median(found))
+            rates = measure(play, episodes)
+            samples[name] += rates
+            table.add(name, statistics.median(rates))
     facts = {}
     base = [statistics.median(samples["direct"]), statistics.quantiles(samples["direct"], n=10)[-1]]
     for name, values in samples.items():
@@ -378,8 +378,8 @@ def record_of(folder: Path) -> tuple[dict[str, Table], dict[str, object]]:
     path = folder / "adapters.json"
     record = json.loads(path.read_text()) if path.exists() else {"tables": {}, "facts": {}}
     tables = {
-        title: Table(title, found["unit"], "direct", found["rounds"], found.get("command", ""))
-        for title, found in record["tables"].items()
+        title: Table(title, table["unit"], "direct", table["rounds"], table.get("command", ""))
+        for title, table in record["tables"].items()
     }
     return tables, record["facts"]
 
@@ -398,7 +398,7 @@ def main() -> None:
     if options.framework:
         title = f"Under {options.framework}"
         contenders = {"direct": direct(), **FRAMEWORKS[options.framework]()}
-        tables[title], found = compare(title, contenders, options.rounds, options.episodes)
+        tables[title], rates = compare(title, contenders, options.rounds, options.episodes)
     else:
         title = "Steps through an adapter"
         contenders = {
@@ -409,9 +409,9 @@ def main() -> None:
             "TRL tools": tools(),
             "TRL rollout function": rollout(),
         }
-        tables[title], found = compare(title, contenders, options.rounds, options.episodes)
-        found |= over_http(options.rounds, max(1, options.episodes // 40))
-    facts = {**facts, **found, "bound (µs)": BOUND, "environment": f"{ENV}, {TURNS} turns"}
+        tables[title], rates = compare(title, contenders, options.rounds, options.episodes)
+        rates |= over_http(options.rounds, max(1, options.episodes // 40))
+    facts = {**facts, **rates, "bound (µs)": BOUND, "environment": f"{ENV}, {TURNS} turns"}
     write_results("adapters", list(tables.values()), facts, options.out)
 
 

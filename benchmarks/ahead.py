@@ -124,8 +124,8 @@ def figures(seeds: list[int], folder: Path) -> None:
             ended = [end for end in ends if end <= whole]
             speed.add(name, len(ended) * EPISODES / ended[-1])
             oldest = max(oldest, age)
-        made = {name: sum(end <= whole for end in ends) for name, (ends, _, _) in curves.items()}
-        facts[f"seed {seed}"] = f"{made} steps in {whole:.0f} s"
+        finished = {name: sum(end <= whole for end in ends) for name, (ends, _, _) in curves.items()}
+        facts[f"seed {seed}"] = f"{finished} steps in {whole:.0f} s"
     facts |= {
         "oldest token": f"{oldest:.0f} updates, at a depth of {DEPTH}",
         "a step of the environment": f"{LEAST} to {MOST} s, lognormal, median {MEDIAN} s, sigma {SIGMA}",

@@ -46,7 +46,7 @@ def block(preset: Preset) -> str:
 
 def refreshed(text: str) -> str:
     """A page with its blocks as the registry says; a preset that is gone is an error."""
-    return BLOCK.sub(lambda found: block(PRESETS[found[1]]), text)
+    return BLOCK.sub(lambda match: block(PRESETS[match[1]]), text)
 
 
 def example(algorithm: Algorithm) -> str:
@@ -100,9 +100,9 @@ def table() -> str:
         "| name | L | learns from | source |",
         "|---|---|---|---|",
         *(
-            f"| `{one.name}` | {cell(one.formula)} | {cell(one.learns_from)} | {one.arxiv} |"
-            for one in ALGORITHMS.values()
-            if isinstance(one, Objective)
+            f"| `{algorithm.name}` | {cell(algorithm.formula)} | {cell(algorithm.learns_from)} | {algorithm.arxiv} |"
+            for algorithm in ALGORITHMS.values()
+            if isinstance(algorithm, Objective)
         ),
         "",
         "## Advantages",

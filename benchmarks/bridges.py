@@ -36,38 +36,40 @@ def run(report: Path) -> None:
 
 def outcomes(reports: Iterable[Path]) -> dict[str, dict[str, str]]:
     """id -> check -> passes, fails or – (skipped)."""
-    found: dict[str, dict[str, str]] = defaultdict(dict)
+    checks_of: dict[str, dict[str, str]] = defaultdict(dict)
     for case in (case for report in reports for case in ElementTree.parse(report).iter("testcase")):
         if match := CASE.fullmatch(case.get("name", "")):
             kinds = {child.tag for child in case}
-            said = "fails" if kinds & {"failure", "error"} else "–" if "skipped" in kinds else "passes"
-            found[match[2]][match[1]] = said
-    return found
+            outcome = "fails" if kinds & {"failure", "error"} else "–" if "skipped" in kinds else "passes"
+            checks_of[match[2]][match[1]] = outcome
+    return checks_of
 
 
-def table(names: dict[str, str], prefix: str, found: dict[str, dict[str, str]]) -> str:
+def table(names: dict[str, str], prefix: str, checks_of: dict[str, dict[str, str]]) -> str:
     """One row for each name: its levels, each check, and what is to be known."""
     text = f"| name | levels | {' | '.join(CHECKS)} | note |\n|---|---|{'---|' * len(CHECKS)}---|\n"
     for name, about in names.items():
-        checks = found.get(f"{prefix}{name}-v0", {})
+        checks = checks_of.get(f"{prefix}{name}-v0", {})
         levels, _, note = about.partition("|")
         text += f"| {name} | {levels} | {' | '.join(checks.get(check, 'not run') for check in CHECKS)} | {note} |\n"
     return text
 
 
-def results(found: dict[str, dict[str, str]]) -> str:
+def results(checks_of: dict[str, dict[str, str]]) -> str:
     data_sets = {
         name: f"{len(each.levels) or 1}|{each.note or ('' if each.solved else 'no expert')}"
         for name, each in REASONING_GYM.items()
     }
     games = {name: f"{len(game.settings)}|{game.note}" for name, game in TEXTARENA.items()}
     versions = " and ".join(f"{name} {importlib.metadata.version(name)}" for name in ("reasoning-gym", "textarena"))
-    whole = sum(all(said != "fails" for said in checks.values()) for checks in found.values())
-    text = f"{MARK}\n\nMeasured with {versions}: {whole} of {len(found)} ids pass every check that applies to them.\n"
+    whole = sum(all(outcome != "fails" for outcome in checks.values()) for checks in checks_of.values())
+    text = (
+        f"{MARK}\n\nMeasured with {versions}: {whole} of {len(checks_of)} ids pass every check that applies to them.\n"
+    )
     for title, refused in (("data sets", REFUSED_DATA_SETS), ("games", REFUSED_GAMES)):
         text += f"\nRefused {title}:\n\n" + "".join(f"- `{name}`: {why}\n" for name, why in refused.items())
-    text += f"\n### reasoning-gym\n\n{table(data_sets, 'rlvr/rg.', found)}"
-    return text + f"\n### TextArena\n\n{table(games, 'rlvr/textarena.', found)}"
+    text += f"\n### reasoning-gym\n\n{table(data_sets, 'rlvr/rg.', checks_of)}"
+    return text + f"\n### TextArena\n\n{table(games, 'rlvr/textarena.', checks_of)}"
 
 
 def main() -> None:
@@ -79,9 +81,9 @@ def main() -> None:
         reports = options.report or [Path(folder) / "report.xml"]
         if options.report is None:
             run(reports[0])
-        found = outcomes(reports)
+        checks_of = outcomes(reports)
     text = options.page.read_text(encoding="utf-8").partition(MARK)[0]
-    options.page.write_text(text + results(found), encoding="utf-8")
+    options.page.write_text(text + results(checks_of), encoding="utf-8")
 
 
 if __name__ == "__main__":

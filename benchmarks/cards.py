@@ -29,10 +29,10 @@ def row(env_id: str, seeds: int, draws: int) -> dict[str, Any]:
 
 
 def span(values: list[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    if not known:
+    numbers = [value for value in values if value is not None]
+    if not numbers:
         return "–"
-    low, high = min(known), max(known)
+    low, high = min(numbers), max(numbers)
     return f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}"
 
 
@@ -58,19 +58,19 @@ def page(rows: dict[str, dict[str, Any]], seeds: int, draws: int) -> str:
     head = "| id | family | levels | turns | expert | random | one answer | different tasks | stated space |\n"
     lines = [head, "|---|---|---|---|---|---|---|---|---|\n"]
     easy, repeats, unmeasured, weak, leaks = [], [], [], [], []
-    for env_id, found in rows.items():
-        scores, turns = found["scores"], found["turns"]
+    for env_id, card_row in rows.items():
+        scores, turns = card_row["scores"], card_row["turns"]
         if not scores:
             unmeasured.append(env_id)
             continue
         figures = {key: [score[key] for score in scores] for key in ("expert", "random", "constant", "distinct")}
         fewest = min(figures["distinct"])
-        spaces = [str(size) if size else "–" for size in found["space"]]
+        spaces = [str(size) if size else "–" for size in card_row["space"]]
         space = spaces[0] if len(set(spaces)) == 1 else ", ".join(spaces)
-        cells = [env_id, found["family"], found["levels"], limits(turns)]
+        cells = [env_id, card_row["family"], card_row["levels"], limits(turns)]
         cells += [span(figures["expert"]), span(figures["random"]), span(figures["constant"]), f"{fewest:,}", space]
         lines.append("| " + " | ".join(map(str, cells)) + " |\n")
-        for score, stated in zip(scores, found["space"], strict=True):
+        for score, stated in zip(scores, card_row["space"], strict=True):
             where = f"{env_id} level {score['level']}"
             if score["random"] > RANDOM_MOST or (score["constant"] or 0.0) > ANSWER_MOST:
                 why = f" ({LUCK[env_id]})" if env_id in LUCK else ""

@@ -70,9 +70,9 @@ def main() -> None:
                 AT_ONCE: lambda: save_checkpoint(Path(folder) / "at once", checkpoint),
             }
             for name, work in ways.items():
-                seconds, own = stopped(work)
+                seconds, processor = stopped(work)
                 wall.add(name, seconds)
-                cpu.add(name, own)
+                cpu.add(name, processor)
                 saver.wait()
     facts = {"the first, whose copies get their memory": f"{first:.2f} s", "torch": torch.__version__, "threads": 1}
     write_results("checkpoints", [wall, cpu], facts, arguments.out)

@@ -86,13 +86,13 @@ def curve(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def roles(steps: Iterable[dict[str, Any]]) -> dict[str, dict[str, float]]:
     """The mean of each role over steps."""
-    found: dict[str, list[dict[str, float]]] = {}
+    by_role: dict[str, list[dict[str, float]]] = {}
     for step in steps:
         for role, figures in step.get("roles", {}).items():
-            found.setdefault(role, []).append(figures)
+            by_role.setdefault(role, []).append(figures)
     return {
         role: {name: round(fmean(each[name] for each in rows), 4) for name in ("reward", "tokens", "entropy")}
-        for role, rows in sorted(found.items())
+        for role, rows in sorted(by_role.items())
     }
 
 
@@ -155,8 +155,8 @@ def draw(games: dict[str, Any]) -> None:
 
     figure = Figure(figsize=(11.5, 3.1 * len(games)), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
-    for row, (game, found) in zip(figure.subplots(len(games), 3, squeeze=False), games.items(), strict=True):
-        runs = found["runs"]
+    for row, (game, game_runs) in zip(figure.subplots(len(games), 3, squeeze=False), games.items(), strict=True):
+        runs = game_runs["runs"]
         for way, colour in COLOURS.items():
             for number, run in enumerate(each[way] for each in runs.values() if way in each):
                 label = LABELS.get(way, way) if number == 0 else None
@@ -206,10 +206,10 @@ def main() -> None:
     options = parser.parse_args()
     record = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"games": {}}
     for game in [] if options.draw else options.games:
-        found = record["games"].setdefault(game, {"changes": {}, "runs": {}})
-        found["changes"] = WITHOUT[game]
+        game_runs = record["games"].setdefault(game, {"changes": {}, "runs": {}})
+        game_runs["changes"] = WITHOUT[game]
         for seed in options.seeds:
-            found["runs"].setdefault(str(seed), {}).update(measure(game, seed, options.work, options.ways))
+            game_runs["runs"].setdefault(str(seed), {}).update(measure(game, seed, options.work, options.ways))
         record["machine"] = f"{platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}"
         RESULTS.write_text(json.dumps(record, indent=1) + "\n")
     draw(record["games"])

@@ -129,9 +129,9 @@ def explain(work: Path) -> None:
     record["changed"] = []
     for (task, algorithm), change in CHANGED.items():
         seeds = {str(seed): measure(task, algorithm, seed, work, change) for seed in SEEDS}
-        told = {"task": task, "algorithm": algorithm, "change": change, "rise": rise(seeds), "runs": seeds}
-        record["changed"].append(told)
-        print(f"{task} {algorithm} with {change}: {told['rise']}", flush=True)
+        written = {"task": task, "algorithm": algorithm, "change": change, "rise": rise(seeds), "runs": seeds}
+        record["changed"].append(written)
+        print(f"{task} {algorithm} with {change}: {written['rise']}", flush=True)
     RESULTS.write_text(json.dumps(record, indent=1) + "\n")
 
 
@@ -211,22 +211,22 @@ def main() -> int:
     parser.add_argument("--explain", action="store_true", help="measure the changes that show why one does not learn")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no run after so many minutes")
     parser.add_argument("--work", type=Path, help="folder that keeps the warmed-up policies, for another call")
-    given = parser.parse_args()
+    options = parser.parse_args()
     transformers.utils.logging.disable_progress_bar()
     names = sorted(path.stem for path in EXAMPLES.glob("*.yaml"))
     runs = load()
-    if given.draw and not runs:
+    if options.draw and not runs:
         raise SystemExit(f"{RESULTS.name} was measured with other settings: run without --draw")
     for by in runs.values():
-        for name in given.again:
+        for name in options.again:
             by.pop(name, None)
-    until = time.monotonic() + given.minutes * 60
+    until = time.monotonic() + options.minutes * 60
     with tempfile.TemporaryDirectory() as temporary:
-        folder = given.work or Path(temporary)
-        if given.explain:
+        folder = options.work or Path(temporary)
+        if options.explain:
             explain(folder)
             return 0
-        for seed, task in ((seed, task) for seed in SEEDS if not given.draw for task in TASKS):
+        for seed, task in ((seed, task) for seed in SEEDS if not options.draw for task in TASKS):
             missing = [name for name in names if str(seed) not in runs.get(task, {}).get(name, {})]
             if not missing or time.monotonic() > until:
                 continue

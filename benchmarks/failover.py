@@ -62,7 +62,7 @@ class Client:
         self.gaps: list[float] = []
         self.vector.reset(seed=0)
 
-    def step(self, kills: _Kills, known: dict[str, int], earlier: dict[str, int]) -> None:
+    def step(self, kills: _Kills, kills_before: dict[str, int], earlier: dict[str, int]) -> None:
         """Step all; ``known`` and ``earlier`` say how often each was killed before the last step and the one before."""
         urls = [remote and remote.member.url for remote in self.vector._remotes]
         began = time.perf_counter()
@@ -81,8 +81,8 @@ class Client:
             else:
                 self.faults += 1
                 url = urls[index]  # None where the session was lost in the last step
-                since = known if url else earlier
-                self.foreign += all(kills.get(one, 0) == since[one] for one in ([url] if url else since))
+                since = kills_before if url else earlier
+                self.foreign += all(kills.get(address, 0) == since[address] for address in ([url] if url else since))
                 self.wrong += bool(rewards[index])
             self.over[index] = bool(terminations[index] or truncations[index])
             self.ended += self.over[index]
@@ -112,13 +112,13 @@ def main() -> None:
 
     killer = threading.Thread(target=kill_in_turn)
     killer.start()
-    known = earlier = {server.url: 0 for server in servers}
+    kills_before = earlier = {server.url: 0 for server in servers}
     loads = []
     until = time.monotonic() + options.seconds
     while time.monotonic() < until:
         before = {server.url: server.killed for server in servers}
-        client.step(_Kills(servers), known, earlier)
-        earlier, known = known, before
+        client.step(_Kills(servers), kills_before, earlier)
+        earlier, kills_before = kills_before, before
         loads.append(os.getloadavg()[0])
         time.sleep(PAUSE)
     ended.set()

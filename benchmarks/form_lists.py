@@ -177,8 +177,8 @@ LISTS: list[Form] = [
 def named_lists(env: str, pattern: str, values: str = "{n} is {p}", dash: str = "{n} - {p}") -> Family:
     def names(question: str, parts: list[str]) -> list[str] | None:
         match = re.search(pattern, question)
-        found = re.split(", and |, | and ", match[1]) if match else []
-        return found if len(found) == len(parts) else None
+        pieces = re.split(", and |, | and ", match[1]) if match else []
+        return pieces if len(pieces) == len(parts) else None
 
     def each(template: str, mark: str = ", ") -> Form:
         return lambda p, q: (

@@ -37,7 +37,7 @@ FAMILIES: Final[dict[str, Callable[[], list[Family]]]] = {
     "sets": lambda: [values.sets()],
     "intervals": lambda: [values.intervals()],
     "matrices": lambda: [values.matrices()],
-    "choices": lambda: [values.choices(known) for known in (False, True)],
+    "choices": lambda: [values.choices(knows_options) for knows_options in (False, True)],
     "names": lambda: [values.exact("names", values.NAMES)],
     "yes or no": lambda: [values.exact("yes or no", values.YES)],
     "dates": lambda: [lists.dates()],

@@ -48,11 +48,11 @@ LONGEST_REPLY = 500
 SHOWN_TURNS = 3  # at the beginning of an episode, and as many at its end
 
 
-def short(text: str, most: int) -> str:
+def short(text: str, max_chars: int) -> str:
     """The text, or its beginning and its end."""
-    if len(text) <= most:
+    if len(text) <= max_chars:
         return text
-    head, tail = 3 * most // 4, most // 4
+    head, tail = 3 * max_chars // 4, max_chars // 4
     return f"{text[:head]}\n[… {len(text) - head - tail:,} characters …]\n{text[-tail:]}"
 
 
@@ -98,11 +98,11 @@ def transcript(turns: list[tuple[str, str]]) -> str:
     return "\n".join(shown)
 
 
-def scores(found: dict[str, Any] | None) -> str:
+def scores(measured: dict[str, Any] | None) -> str:
     """Expert and luck, from the measured cards."""
-    if not found or not found["scores"]:
+    if not measured or not measured["scores"]:
         return "not measured"
-    rows = found["scores"]
+    rows = measured["scores"]
     experts = [row["expert"] for row in rows if row["expert"] is not None]
     expert = f"{min(experts):.2f}" if experts else "none"
     return f"{expert} and {max(max(row['random'], row['constant'] or 0) for row in rows):.2f}"
@@ -110,8 +110,8 @@ def scores(found: dict[str, Any] | None) -> str:
 
 def working(env: TextEnv, question: str) -> list[Call]:
     """The calculations in the expert's own words, as one program."""
-    found = re.findall(r"(?m)^\s*([\d.+*/() -]+?) ?=", env.solve())
-    return [Call("python", {"code": "\n".join(f"print({each})" for each in found)})]
+    formulas = re.findall(r"(?m)^\s*([\d.+*/() -]+?) ?=", env.solve())
+    return [Call("python", {"code": "\n".join(f"print({each})" for each in formulas)})]
 
 
 # Where the expert answers without the tools that the environment gives: what is called first.
@@ -121,8 +121,8 @@ CALLS: dict[str, Calls] = {"rlvr/GSM8K-Python-v0": working}
 def section(described: Card, env: TextEnv | None, measured: dict[str, Any] | None, images: dict[Path, bytes]) -> str:
     """A card and an episode; the image that it shows goes into ``images``."""
     name = described.env_id
-    fewest, most = min(described.turns), max(described.turns)
-    turns = str(fewest) if fewest == most else f"{fewest} to {most}"
+    fewest, largest = min(described.turns), max(described.turns)
+    turns = str(fewest) if fewest == largest else f"{fewest} to {largest}"
     text = f"## {name}\n\n{described.asks}\n\n"
     text += "| levels | turns | reward | lowest expert, highest luck | source | licence |\n|---|---|---|---|---|---|\n"
     cells = (described.levels, turns, described.reward, scores(measured), described.source, described.licence)
@@ -198,8 +198,8 @@ def said(*calls: Call) -> Calls:
 
 def expression(env: TextEnv, question: str) -> list[Call]:
     """What the question asks to work out, as a call of the calculator."""
-    found = max(re.findall(r"[\d(][\d+*/() -]+", question), key=len)
-    return [Call("calculator", {"expression": found.strip()})]
+    formula = max(re.findall(r"[\d(][\d+*/() -]+", question), key=len)
+    return [Call("calculator", {"expression": formula.strip()})]
 
 
 def sorted_by_shell(env: TextEnv, question: str) -> list[Call]:
@@ -210,9 +210,9 @@ def sorted_by_shell(env: TextEnv, question: str) -> list[Call]:
 
 def by_file(env: TextEnv, question: str) -> list[Call]:
     """The sum of the question as a file that is written, looked at, run and imported."""
-    found = max(re.findall(r"[\d+-][\d +-]*", question), key=len).strip()
+    formula = max(re.findall(r"[\d+-][\d +-]*", question), key=len).strip()
     return [
-        Call("write_file", {"path": "sums.py", "content": f"total = {found}\nprint(total)\n"}),
+        Call("write_file", {"path": "sums.py", "content": f"total = {formula}\nprint(total)\n"}),
         Call("read_file", {"path": "sums.py"}),
         Call("shell", {"command": "python3 sums.py"}),
         Call("python", {"code": "import sums\nsums.total"}),
@@ -334,14 +334,14 @@ def documents(only: str = "") -> tuple[dict[Path, str], dict[Path, bytes]]:
         if only in ("", described.family):
             env = gym.make(env_id).unwrapped if described.ready else None
             sections.setdefault(described.family, []).append(section(described, env, measured.get(env_id), images))
-    found = {OUT / "README.md": index(ids)}
+    pages = {OUT / "README.md": index(ids)}
     for family, texts in sections.items():
         head = f"# {family.capitalize()}\n\nMade by `python benchmarks/gallery.py`; [all families](README.md).\n\n"
-        found[OUT / f"{family}.md"] = head + "\n".join(texts)
+        pages[OUT / f"{family}.md"] = head + "\n".join(texts)
     if not only:
         readme = ROOT / "README.md"
-        found |= {OUT / "tools.md": tools_page(), readme: with_counts(readme.read_text(encoding="utf-8"), ids)}
-    return found, images
+        pages |= {OUT / "tools.md": tools_page(), readme: with_counts(readme.read_text(encoding="utf-8"), ids)}
+    return pages, images
 
 
 def index(ids: dict[str, list[str]]) -> str:
@@ -363,10 +363,10 @@ def main() -> int:
     options = parser.parse_args()
     if not options.check:
         store_summaries(env_id for env_id in rlvr.list_envs() if not env_id.startswith(PREFIXES))
-    found, images = documents(options.family)
-    there = {path: path.read_text(encoding="utf-8") for path in {*OUT.glob("*.md"), *found} if path.exists()}
-    stale = {path for path, text in found.items() if there.get(path) != text}
-    gone = set() if options.family else there.keys() - found.keys()
+    pages, images = documents(options.family)
+    there = {path: path.read_text(encoding="utf-8") for path in {*OUT.glob("*.md"), *pages} if path.exists()}
+    stale = {path for path, text in pages.items() if there.get(path) != text}
+    gone = set() if options.family else there.keys() - pages.keys()
     if options.check:
         for path in sorted(stale | gone):
             print(f"{path.relative_to(ROOT)} is not up to date: run make docs")
@@ -376,7 +376,7 @@ def main() -> int:
     for path in gone:
         path.unlink()
     for path in stale:
-        path.write_text(found[path], encoding="utf-8")
+        path.write_text(pages[path], encoding="utf-8")
     for path, image in images.items():
         path.write_bytes(image)
     return 0

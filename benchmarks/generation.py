@@ -153,8 +153,8 @@ class Peer:
         assert stdin is not None
         assert stdout is not None
         print(json.dumps([name, seconds, seed, settings]), file=stdin, flush=True)
-        found: float | None = json.loads(stdout.readline())
-        return found
+        rate: float | None = json.loads(stdout.readline())
+        return rate
 
     def close(self) -> None:
         self.process.terminate()
@@ -189,11 +189,11 @@ def share_of_the_proof(env_id: str, env: TextEnv, seconds: float) -> float:
     proof = getattr(owner, name)
     clock, proving = time.process_time, 0.0
 
-    def timed(*given: Any) -> Any:
+    def timed(*arguments: Any) -> Any:
         nonlocal proving
         began = clock()
         try:
-            return proof(*given)
+            return proof(*arguments)
         finally:
             proving += clock() - began
 
@@ -246,8 +246,8 @@ class Pairs(Table):
     def _row(self, env_id: str) -> str:
         cells = [f"{self.median(f'{env_id} {what}'):,.0f}" for what in ("all levels", "level 1", "theirs")]
         cells += [f"{self.ratios(env_id, what):.2f}" for what in ("all levels", "level 1")]
-        found = self.matched(env_id)
-        cells += ["-" if found is None else f"{found:.2f}", self.notes[env_id]]
+        matched_sizes = self.matched(env_id)
+        cells += ["-" if matched_sizes is None else f"{matched_sizes:.2f}", self.notes[env_id]]
         return f"| {env_id.removeprefix('rlvr/')} | {PAIRS[env_id]} | {' | '.join(cells)} |\n"
 
 
@@ -256,14 +256,14 @@ def equal_sizes(env_id: str, env: TextEnv, peer: Peer) -> tuple[list[tuple[int, 
     if env_id not in KNOBS:
         return [], NO_KNOB.get(env_id, "not measured: theirs make under half as many items as they come")
     knobs, levels = KNOBS[env_id], range(1, env.task.levels + 1)
-    found = [(level, settings) for level in levels if (settings := matched(env, knobs, level))]
-    found = [pair for pair in found if peer.rate(PAIRS[env_id], 0.01, 0, pair[1]) is not None]
-    if not found:
+    sizes = [(level, settings) for level in levels if (settings := matched(env, knobs, level))]
+    sizes = [pair for pair in sizes if peer.rate(PAIRS[env_id], 0.01, 0, pair[1]) is not None]
+    if not sizes:
         return [], f"{knobs.words}; theirs makes none of these sizes"
     only = (
-        "" if len(found) == len(levels) else f" (level{'s' * (len(found) > 1)} {', '.join(str(n) for n, _ in found)})"
+        "" if len(sizes) == len(levels) else f" (level{'s' * (len(sizes) > 1)} {', '.join(str(n) for n, _ in sizes)})"
     )
-    return found, knobs.words + only
+    return sizes, knobs.words + only
 
 
 def beside_peers(envs: dict[str, TextEnv], python: str, rounds: int, seconds: float) -> Pairs:

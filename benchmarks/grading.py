@@ -121,17 +121,17 @@ def _pool_seconds() -> float:
 
 
 def faults(grader: Callable[[Pair], bool], pairs: list[Pair]) -> dict[str, list[Pair]]:
-    found: dict[str, list[Pair]] = {"refused right": [], "paid wrong": []}
+    pairs_of: dict[str, list[Pair]] = {"refused right": [], "paid wrong": []}
     for pair in pairs:
-        given = grader(pair)
-        if given != pair.equal:
-            found["refused right" if pair.equal else "paid wrong"].append(pair)
-    return found
+        verdict = grader(pair)
+        if verdict != pair.equal:
+            pairs_of["refused right" if pair.equal else "paid wrong"].append(pair)
+    return pairs_of
 
 
-def shown(found: dict[str, list[Pair]]) -> str:
+def shown(pairs_of: dict[str, list[Pair]]) -> str:
     parts = []
-    for name, pairs in found.items():
+    for name, pairs in pairs_of.items():
         examples = "; ".join(
             f"`{pair.text[pair.text.find('boxed') + 6 : -3]}` for `{pair.gold}`" for pair in pairs[:12]
         )

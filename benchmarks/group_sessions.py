@@ -58,16 +58,16 @@ class AtForm(gym.Wrapper[Any, str, Any, str]):
     """A visit that the expert has led to the first form."""
 
     def reset(self, **settings: Any) -> tuple[Any, dict[str, Any]]:
-        found: tuple[Any, dict[str, Any]] = super().reset(**settings)
+        outcome: tuple[Any, dict[str, Any]] = super().reset(**settings)
         while '"click"' in (action := self.unwrapped.solve()):  # type: ignore[attr-defined]
             self.env.step(action)
-        return found
+        return outcome
 
     def field(self) -> int:
         """The number of the first field that takes any text."""
         world = self.unwrapped.get_state().state.world  # type: ignore[attr-defined]
-        found = enumerate(elements(site_of(world), page_of(world)), 1)
-        return next(number for number, each in found if isinstance(each, FormField) and not each.options)
+        numbered = enumerate(elements(site_of(world), page_of(world)), 1)
+        return next(number for number, each in numbered if isinstance(each, FormField) and not each.options)
 
 
 def twins(env_id: str, count: int, **settings: Any) -> list[Any]:
@@ -94,17 +94,17 @@ def terminal(count: int) -> Members:
 
 
 def sql(count: int) -> Members:
-    own = [secrets.token_hex(8) for _ in range(count)]
-    ask = [call("run_query", sql=f"SELECT 'n={value}' AS x") for value in own]
+    tokens = [secrets.token_hex(8) for _ in range(count)]
+    ask = [call("run_query", sql=f"SELECT 'n={value}' AS x") for value in tokens]
     return twins("rlvr/SQL-v0", count), PrivateValue(ask.__getitem__, ask.__getitem__, number_in)
 
 
 def browser(count: int) -> Members:
-    own = [secrets.token_hex(8) for _ in range(count)]
+    tokens = [secrets.token_hex(8) for _ in range(count)]
     envs = [AtForm(env) for env in twins("rlvr/Browser-v0", count)]
 
     def draw(number: int) -> str:
-        return call("type", element=envs[number].field(), text=f"n={own[number]}")
+        return call("type", element=envs[number].field(), text=f"n={tokens[number]}")
 
     return envs, PrivateValue(draw, lambda _: call("submit"), number_in)
 
@@ -154,10 +154,10 @@ def rewards(samples: int, groups: int) -> float:
     for seed in range(groups):
         for env in envs:
             env.reset(seed=seed)
-        told = [env.step(call("draw_number"))[0] for env in envs]
+        replies = [env.step(call("draw_number"))[0] for env in envs]
         for env in reversed(envs):
             env.step(call("last_number"))
-        total += sum(float(env.step(value)[1]) for env, value in zip(envs, told, strict=True))
+        total += sum(float(env.step(value)[1]) for env, value in zip(envs, replies, strict=True))
     first.close()
     return total / (samples * groups)
 

@@ -148,19 +148,19 @@ def long_sequence(tokens: int) -> tuple[list[Table], dict[str, Any]]:
 def kept(folder: Path, remeasured: list[Table]) -> tuple[list[Table], dict[str, Any]]:
     """The tables of the file that is there, without those that were measured again, and what it says of gradients."""
     path = folder / "head.json"
-    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"tables": {}, "facts": {}}
+    record: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"tables": {}, "facts": {}}
     tables = [
         Table(
             title,
             table["unit"],
             next(iter(table["rounds"])),
             table["rounds"],
-            command=table.get("command", found.get("command", "")),
+            command=table.get("command", record.get("command", "")),
         )
-        for title, table in found["tables"].items()
+        for title, table in record["tables"].items()
         if title not in {table.title for table in remeasured}
     ]
-    return tables, {name: fact for name, fact in found["facts"].items() if name == GRADIENT}
+    return tables, {name: fact for name, fact in record["facts"].items() if name == GRADIENT}
 
 
 def main() -> None:
@@ -174,8 +174,8 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.way:
-        one = score_long if arguments.way in (AGAIN, KEPT) else score
-        print(json.dumps(one(arguments.way, arguments.long if one is score_long else arguments.tokens)))
+        scorer = score_long if arguments.way in (AGAIN, KEPT) else score
+        print(json.dumps(scorer(arguments.way, arguments.long if scorer is score_long else arguments.tokens)))
         return
     measured: list[Table] = []
     facts: dict[str, Any] = {}
@@ -184,9 +184,9 @@ def main() -> None:
     if arguments.only != "head":
         tables, facts = long_sequence(arguments.long)
         measured += tables
-    before, known = kept(arguments.out, measured) if arguments.only else ([], {})
+    before, earlier_facts = kept(arguments.out, measured) if arguments.only else ([], {})
     native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    facts = known | facts | {"torch": torch.__version__, "threads": 1, BFLOAT16: "yes" if native else "no"}
+    facts = earlier_facts | facts | {"torch": torch.__version__, "threads": 1, BFLOAT16: "yes" if native else "no"}
     write_results("head", [*before, *measured], facts, arguments.out)
 
 

@@ -75,39 +75,39 @@ def scans(box: Sandbox, scan: ModuleType) -> list[str]:
     script = box.run_python(scan.REPORT, limits=AMPLE)
     if not script.ok:
         raise SystemExit(f"the scan failed: {script.stderr}")
-    found = script.stdout.split()[2:]
+    matches = script.stdout.split()[2:]
     with box.session(AMPLE) as session:
-        found += session.run(scan.REPORT).stdout.split()[2:]
+        matches += session.run(scan.REPORT).stdout.split()[2:]
     code = f"{scan.SCANNER}\ndef f(prefix): return len(scan(prefix)[0])"
     asked = {"entry_point": "f", "tests": [{"args": [scan.PREFIX], "expected": 0}]}
     judged = {"test_list": [f"assert f({scan.PREFIX!r}) == 0"], "entry_point": "f"}
     for row in (asked, judged):
         verdict = grade_code(code, row, sandbox=box, seconds=60.0)
         if verdict.reward != 1.0:
-            found.append(f"a graded program: {verdict.reason}")
-    return found
+            matches.append(f"a graded program: {verdict.reason}")
+    return matches
 
 
 def plant_at_length(box: Sandbox, new: Any) -> None:
     """Requests that are longer than a scan's own, so that the scan does not overwrite all that they may have left."""
     for size in (3000, 300):
-        given = "".join(f"{new('long input')}\n" for _ in range(size // 10))
+        canary_lines = "".join(f"{new('long input')}\n" for _ in range(size // 10))
         program = "\n".join(f"# {new('long program')}" for _ in range(size))
-        box.run_python(program, given, {"given": "".join(f"{new('long file')}\n" for _ in range(size // 10))})
+        box.run_python(program, canary_lines, {"given": "".join(f"{new('long file')}\n" for _ in range(size // 10))})
 
 
 def canaries(tier: str, wanted: int, threads: int) -> dict[str, Any]:
     """Plant and scan in turns, with as many interpreters as there are threads."""
     scan = scanner()
-    new, found, done = scan.Canaries(), Counter[str](), 0
+    new, counts, done = scan.Canaries(), Counter[str](), 0
     with Sandbox(tier=tier, parallel=threads) as box, ThreadPoolExecutor(threads) as pool:
         while len(new.made) < wanted:
             list(pool.map(lambda _: scan.plant(box, new, slow=False), range(4 * threads)))
             list(pool.map(lambda _: plant_at_length(box, new), range(2 * threads)))
-            for seen in pool.map(lambda _: scans(box, scan), range(threads)):
-                found.update(new.made.get(canary, canary) for canary in seen)
+            for matches in pool.map(lambda _: scans(box, scan), range(threads)):
+                counts.update(new.made.get(canary, canary) for canary in matches)
                 done += 4
-    return {"planted": len(new.made), "scans": done, "found": sum(found.values()), "most": dict(found.most_common(5))}
+    return {"planted": len(new.made), "scans": done, "found": sum(counts.values()), "most": dict(counts.most_common(5))}
 
 
 def control(tier: str) -> str:
@@ -117,8 +117,8 @@ def control(tier: str) -> str:
     with Sandbox(tier=tier, parallel=1) as box, box.session(AMPLE) as session:
         for _ in range(100):
             session.run(f"x = {new('call')!r}; del x")
-        found = set(session.run(scan.REPORT).stdout.split()[2:])
-    return f"{len(found & new.made.keys())} of {len(new.made)}"
+        matches = set(session.run(scan.REPORT).stdout.split()[2:])
+    return f"{len(matches & new.made.keys())} of {len(new.made)}"
 
 
 # --- kills -----------------------------------------------------------------------------------------------
@@ -126,14 +126,14 @@ def control(tier: str) -> str:
 
 def table() -> dict[int, tuple[int, str]]:
     """Process -> parent, and when it was born."""
-    found = {}
+    rows = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             with contextlib.suppress(OSError):
                 fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
                 if fields[0] != "Z":
-                    found[int(entry)] = int(fields[1]), fields[19]
-    return found
+                    rows[int(entry)] = int(fields[1]), fields[19]
+    return rows
 
 
 def below(root: int, processes: dict[int, tuple[int, str]]) -> list[set[tuple[int, str]]]:
@@ -145,9 +145,9 @@ def below(root: int, processes: dict[int, tuple[int, str]]) -> list[set[tuple[in
     return generations
 
 
-def living(seen: set[tuple[int, str]]) -> int:
+def living(processes: set[tuple[int, str]]) -> int:
     now = table()
-    return sum(pid in now and now[pid][1] == born for pid, born in seen)
+    return sum(pid in now and now[pid][1] == born for pid, born in processes)
 
 
 class Killer:

@@ -113,10 +113,12 @@ def work(run: Path) -> dict[str, Any]:
 def compare(kind: str, sent: signal.Signals, run: Path, unbroken: Path) -> list[str]:
     """What differs from the run that nothing disturbed."""
     if kind == "async":
-        found, expected = work(run), work(unbroken)
-        return [name for name in expected if found[name] != expected[name]]
-    one, two = content(run), content(unbroken)
-    names = sorted(name for name in one.keys() | two.keys() if one.get(name) != two.get(name))
+        outcome, expected = work(run), work(unbroken)
+        return [name for name in expected if outcome[name] != expected[name]]
+    after_kills, without_kills = content(run), content(unbroken)
+    names = sorted(
+        name for name in after_kills.keys() | without_kills.keys() if after_kills.get(name) != without_kills.get(name)
+    )
     return [name for name in names if sent is signal.SIGKILL or not name.startswith("checkpoints/") or LAST in name]
 
 

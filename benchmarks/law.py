@@ -232,13 +232,13 @@ def leave(how: str) -> str:
 
 def own_ids() -> list[str]:
     """Every id that can be made here, bridges to other suites aside."""
-    found = []
+    env_ids = []
     for env_id in rlvr.list_envs():
         if not env_id.startswith(PREFIXES):
             with suppress(Exception):
                 gym.make(env_id).close()
-                found.append(env_id)
-    return found
+                env_ids.append(env_id)
+    return env_ids
 
 
 def kits(folder: Path) -> dict[str, Callable[[], Kit]]:
@@ -299,15 +299,15 @@ def main() -> None:
 
     def run(name: str, env: Any, actions: int) -> None:
         started = time.monotonic()
-        played, found = play(name, env, actions, options.seed)
+        played, invalid = play(name, env, actions, options.seed)
         env.close()
         counts[name] += played
-        failures.extend(found)
+        failures.extend(invalid)
         print(
-            f"{sum(counts.values()):>7} {name}: {len(found)} of {played} invalid, {time.monotonic() - started:.1f} s",
+            f"{sum(counts.values()):>7} {name}: {len(invalid)} of {played} invalid, {time.monotonic() - started:.1f} s",
             flush=True,
         )
-        for _, action, verdict in found[:3]:
+        for _, action, verdict in invalid[:3]:
             print(f"        {verdict!r} after {action!r}"[:400], flush=True)
 
     share = max(1, options.actions // 100)  # of a kit, and of what runs programs, on each tier

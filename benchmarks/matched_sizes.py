@@ -47,8 +47,8 @@ def asked(text: str) -> str:
 
 def terms(text: str) -> Sizes:
     """How many numbers a sum or product has, and how many digits each."""
-    found = NUMBER.findall(asked(text))
-    return {"terms": [len(found)], "digits": [len(number) for number in found]}
+    numbers = NUMBER.findall(asked(text))
+    return {"terms": [len(numbers)], "digits": [len(number) for number in numbers]}
 
 
 def line(text: str, number: int) -> str:
@@ -57,8 +57,8 @@ def line(text: str, number: int) -> str:
 
 def reversed_words(text: str) -> Sizes:
     """Their data set has one word: for a line of several no setting fits."""
-    found = text.rpartition(": ")[2].split()
-    return {"word_len": [len(found[0])]} if len(found) == 1 else {}
+    words = text.rpartition(": ")[2].split()
+    return {"word_len": [len(words[0])]} if len(words) == 1 else {}
 
 
 def grid(text: str) -> Sizes:
@@ -69,8 +69,8 @@ def grid(text: str) -> Sizes:
 
 
 def sorted_words(text: str) -> Sizes:
-    found = line(text, 1).split(", ")
-    return {"words": [len(found)], "word_length": list(map(len, found))}
+    words = line(text, 1).split(", ")
+    return {"words": [len(words)], "word_length": list(map(len, words))}
 
 
 def anagram_groups(text: str) -> Sizes:
@@ -98,15 +98,15 @@ def matrix(text: str) -> Sizes:
 
 
 def operands(text: str) -> Sizes:
-    found = NUMBER.findall(text.partition("?")[0])
-    return {"terms": [len(found)], "digits": [len(number) for number in found]}
+    numbers = NUMBER.findall(text.partition("?")[0])
+    return {"terms": [len(numbers)], "digits": [len(number) for number in numbers]}
 
 
 def table(text: str) -> Sizes:
     rows = [row.partition(" |")[0].split() for row in text.split("\n") if " | " in row]
     side, empty = max(len(rows), len(rows[0])), sum(row.count(".") for row in rows)
-    given = [int(cell) for row in rows for cell in row if cell != "."]
-    return {"board_size": [side], "empty": [empty], "num": [*numbers(line(text, 0).partition(", each")[0]), *given]}
+    givens = [int(cell) for row in rows for cell in row if cell != "."]
+    return {"board_size": [side], "empty": [empty], "num": [*numbers(line(text, 0).partition(", each")[0]), *givens]}
 
 
 KNOBS = {
@@ -182,7 +182,7 @@ NO_KNOB = {  # of the pairs in which theirs makes items at half our rate or fast
 def matched(env: TextEnv, knobs: Knobs, level: int, seed: int = 0) -> dict[str, Any]:
     """Settings of theirs for tasks of the sizes of a level; none where no setting of theirs fits."""
     least: dict[str, int] = {}
-    most: dict[str, int] = {}
+    largest: dict[str, int] = {}
     plain: dict[str, list[float]] = {}
     env.reset(seed=seed)
     for _ in range(DRAWN):
@@ -192,11 +192,11 @@ def matched(env: TextEnv, knobs: Knobs, level: int, seed: int = 0) -> dict[str, 
             return {}
         for name, values in sizes.items():
             least[name] = min(*values, least.get(name, values[0]))
-            most[name] = max(*values, most.get(name, values[0]))
+            largest[name] = max(*values, largest.get(name, values[0]))
         for name, value in knobs.plain(text).items():
             plain.setdefault(name, []).append(value)
     settings: dict[str, Any] = {f"min_{name}": value for name, value in least.items()}
-    settings |= {f"max_{name}": value for name, value in most.items()}
+    settings |= {f"max_{name}": value for name, value in largest.items()}
     for name, values in plain.items():
         settings[name] = round(fmean(values)) if all(value == int(value) for value in values) else fmean(values)
     return settings

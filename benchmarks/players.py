@@ -77,15 +77,15 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.5, help="CPU-seconds for each figure of a round")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
-    made = Table("Moves", "moves per CPU-second, reading and observing included", "TicTacToeDuel")
+    moves_table = Table("Moves", "moves per CPU-second, reading and observing included", "TicTacToeDuel")
     played = Table("Episodes", "episodes of one seat per CPU-second, reset included", "TicTacToeDuel")
     cost = Table("Arena", "CPU-seconds of 28 pairs of bots x 200 matches of TicTacToeDuel", "eight bots")
     for seed in range(options.rounds):
         for name in GAMES:
-            made.add(name, moves(name, options.seconds, seed))
+            moves_table.add(name, moves(name, options.seconds, seed))
             played.add(name, episodes(name, options.seconds, seed))
         cost.add("eight bots", arena(seed))
-    write_results("players", [made, played, cost], {}, options.out)
+    write_results("players", [moves_table, played, cost], {}, options.out)
 
 
 if __name__ == "__main__":

@@ -53,39 +53,41 @@ def measure(name: str, seed: int, folder: Path) -> dict[str, Any]:
     }
 
 
-def tables_of(found: dict[str, list[dict[str, Any]]]) -> list[Table]:
-    steps = len(found["float32"][0]["rewards"])
+def tables_of(measured: dict[str, list[dict[str, Any]]]) -> list[Table]:
+    steps = len(measured["float32"][0]["rewards"])
     tables = []
     for start in range(0, steps, WINDOW):
         table = Table(f"steps {start + 1} to {start + WINDOW}", "mean reward, a figure for each seed", "float32")
         tables.append(table)
-        for name, runs in found.items():
+        for name, runs in measured.items():
             table.rounds[name] = [statistics.fmean(run["rewards"][start : start + WINDOW]) for run in runs]
     for key, title, unit in (
         ("after", "held-out tasks, greedy, after training", "success"),
         ("bytes", "optimiser in a checkpoint", "bytes"),
         ("cpu", "whole run", "CPU-seconds"),
     ):
-        tables.append(Table(title, unit, "float32", {name: [run[key] for run in runs] for name, runs in found.items()}))
+        tables.append(
+            Table(title, unit, "float32", {name: [run[key] for run in runs] for name, runs in measured.items()})
+        )
     return tables
 
 
-def spread(found: dict[str, list[dict[str, Any]]]) -> dict[str, str]:
+def spread(measured: dict[str, list[dict[str, Any]]]) -> dict[str, str]:
     """How far the mean curves are from float32's, and float32's seeds from their own mean."""
 
     def mean(runs: list[dict[str, Any]]) -> list[float]:
         return [statistics.fmean(values) for values in zip(*(run["rewards"] for run in runs), strict=True)]
 
-    def far(one: list[float], other: list[float]) -> float:
-        return statistics.fmean(abs(a - b) for a, b in zip(one, other, strict=True))
+    def far(first: list[float], second: list[float]) -> float:
+        return statistics.fmean(abs(a - b) for a, b in zip(first, second, strict=True))
 
-    base = mean(found["float32"])
+    base = mean(measured["float32"])
     facts = {
         f"mean distance a step of the mean curve of {name} from that of float32": f"{far(mean(runs), base):.3f}"
-        for name, runs in found.items()
+        for name, runs in measured.items()
         if name != "float32"
     }
-    seeds = statistics.fmean(far(run["rewards"], base) for run in found["float32"])
+    seeds = statistics.fmean(far(run["rewards"], base) for run in measured["float32"])
     return facts | {"mean distance of a seed of float32 from their mean": f"{seeds:.3f}"}
 
 
@@ -97,14 +99,14 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         runs = arguments.runs or Path(scratch)
-        found: dict[str, list[dict[str, Any]]] = {name: [] for name in VARIANTS}
+        measured: dict[str, list[dict[str, Any]]] = {name: [] for name in VARIANTS}
         for seed in arguments.seeds:
             for name in VARIANTS:
                 folder = runs / f"{name.replace(' ', '-').replace(',', '')}-{seed}"
-                found[name].append(measure(name, seed, folder))
-                print(name, seed, found[name][-1], flush=True)
-    facts = {"parameters": found["float32"][0]["parameters"], **spread(found)}
-    write_results("precision", tables_of(found), facts, arguments.out)
+                measured[name].append(measure(name, seed, folder))
+                print(name, seed, measured[name][-1], flush=True)
+    facts = {"parameters": measured["float32"][0]["parameters"], **spread(measured)}
+    write_results("precision", tables_of(measured), facts, arguments.out)
 
 
 if __name__ == "__main__":

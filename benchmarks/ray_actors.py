@@ -47,18 +47,18 @@ def main() -> None:
     }
     wall = Table("steps per second", "by wall clock, higher is better", name)
     driver = Table("milliseconds of the driver for a step", "CPU time, lower is better", name)
-    settings, said = {"level": 5, "max_turns": 10**9}, [ACTION] * options.envs
+    settings, actions = {"level": 5, "max_turns": 10**9}, [ACTION] * options.envs
     vectors = {key: VectorEnv(GUESS, options.envs, env_settings=settings, **more) for key, more in backends.items()}
     loads = []
     for vector in vectors.values():
         vector.reset(seed=0)
         for _ in range(10):  # until the calls have found their size
-            vector.step(said)
+            vector.step(actions)
     for _ in range(options.rounds):
         for key, vector in vectors.items():
             began = time.perf_counter(), time.process_time()
             for _ in range(STEPS):
-                vector.step(said)
+                vector.step(actions)
             seconds, cpu = time.perf_counter() - began[0], time.process_time() - began[1]
             wall.add(key, STEPS * options.envs / seconds)
             driver.add(key, 1e3 * cpu / (STEPS * options.envs))

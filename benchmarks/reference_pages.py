@@ -179,9 +179,9 @@ def config_page() -> str:
 
     page = f"# Fields of a training config\n\n{MADE}\n"
     page += "A field is a line of the YAML file (`learner: {lr: 1.0e-4}`) or a flag (`--learner.lr 1e-4`); flags win.\n"
-    own = {name: field for name, field in TrainConfig.model_fields.items() if section_of(field) is None}
+    top_level = {name: field for name, field in TrainConfig.model_fields.items() if section_of(field) is None}
     sections = {name: section_of(field) for name, field in TrainConfig.model_fields.items()}
-    page += fields_table("", own)
+    page += fields_table("", top_level)
     for name, section in sections.items():
         if section is not None:
             page += f"\n## {name}\n\n{' '.join((vars(section)['__doc__'] or '').split())}\n"
@@ -207,23 +207,23 @@ def fields_table(prefix: str, fields: dict[str, Any]) -> str:
 
 
 def pages() -> dict[Path, str]:
-    made = {f"{package.rpartition('.')[2]}.md": package_page(package) for package in PACKAGES}
-    made |= {"modules.md": modules_page(), "cli.md": command_page(), "config.md": config_page()}
-    return {FOLDER / name: text for name, text in made.items()}
+    contents = {f"{package.rpartition('.')[2]}.md": package_page(package) for package in PACKAGES}
+    contents |= {"modules.md": modules_page(), "cli.md": command_page(), "config.md": config_page()}
+    return {FOLDER / name: text for name, text in contents.items()}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--check", action="store_true", help="write nothing; name the pages that are not up to date")
     check = parser.parse_args().check
-    made = pages()
-    stale = [path for path, text in made.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    contents = pages()
+    stale = [path for path, text in contents.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
     for path in stale:
         if check:
             print(f"{path.relative_to(ROOT)} is not up to date; run: make docs", file=sys.stderr)
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(made[path], encoding="utf-8")
+            path.write_text(contents[path], encoding="utf-8")
     return int(check and bool(stale))
 
 

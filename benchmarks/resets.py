@@ -164,7 +164,7 @@ def listing() -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def distribution(most: int, seconds: float) -> dict[str, str]:
+def distribution(max_resets: int, seconds: float) -> dict[str, str]:
     """CPU-milliseconds of a reset of each id at each level: median and 99th percentile, and the slowest of all."""
     rows, slow = {}, []
     for env_id in rlvr.list_envs("rlvr/"):
@@ -173,20 +173,20 @@ def distribution(most: int, seconds: float) -> dict[str, str]:
             continue  # rows of a data set
         env = gym.make(env_id, disable_env_checker=True).unwrapped
         assert isinstance(env, TextEnv)
-        found = []
+        durations = []
         for level in range(1, env.task.levels + 1):
             env.reset(seed=0, options={"level": level})  # what is built once is no part of it
             times: list[float] = []
-            while len(times) < most and (sum(times) < seconds or len(times) < 30):
+            while len(times) < max_resets and (sum(times) < seconds or len(times) < 30):
                 began = time.process_time()
                 env.reset(options={"level": level})
                 times.append(time.process_time() - began)
             times.sort()
             p50, p99 = (1000 * times[int(share * (len(times) - 1))] for share in (0.5, 0.99))
-            found.append(f"{p50:.2g}/{p99:.2g}")
+            durations.append(f"{p50:.2g}/{p99:.2g}")
             slow.append((p99, f"{env_id} level {level}: {p99:.0f} ms"))
         env.close()
-        rows[env_id] = ", ".join(found)
+        rows[env_id] = ", ".join(durations)
     slow.sort(reverse=True)
     over = [text for p99, text in slow if p99 > SLOWEST]
     facts = {
@@ -221,11 +221,11 @@ def main() -> None:
     if options.gem:
         gem = subprocess.Popen([options.gem, "-c", GEM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     for _ in range(options.rounds):
-        for found, (title, work, name, word) in zip(tables, works, strict=True):
-            found.add("rlvr", ours := work(word))
+        for ratio_table, (title, work, name, word) in zip(tables, works, strict=True):
+            ratio_table.add("rlvr", ours := work(word))
             if gem is not None and gem.stdin is not None and gem.stdout is not None:
                 print(name, word, file=gem.stdin, flush=True)
-                found.add("GEM", theirs := float(gem.stdout.readline()))
+                ratio_table.add("GEM", theirs := float(gem.stdout.readline()))
                 ratios[title].append(ours / theirs)
         for size in (7_473, 1_000_000):
             lengths.add(f"{size:,} rows", table(size))
@@ -234,9 +234,9 @@ def main() -> None:
         gem.stdin.close()  # type: ignore[union-attr]
         gem.wait()
     facts = {
-        f"{title}: median of the rounds' ratios to GEM": f"{statistics.median(found):.2f}"
-        for title, found in ratios.items()
-        if found
+        f"{title}: median of the rounds' ratios to GEM": f"{statistics.median(ratio_table):.2f}"
+        for title, ratio_table in ratios.items()
+        if ratio_table
     } | distribution(options.resets, options.seconds)
     write_results("resets", [*tables, lengths, short], facts, options.out)
 

@@ -63,19 +63,19 @@ def measure() -> dict[str, float]:
     for _ in range(EPISODES * TURNS // 250):
         agent.act([None] * 250)  # type: ignore[list-item]  # it looks at none of them
     by_hand = time.process_time() - start
-    found: dict[str, float] = {}
+    rates: dict[str, float] = {}
     for name, options in CASES.items():
         rollout = Rollout(Nothing, ConstantAgent("words"), **options)
         rollout(requests[:200])
         start = time.process_time()
         rollout(requests)
-        found[name] = (time.process_time() - start - by_hand) / (EPISODES * TURNS) * 1e6
+        rates[name] = (time.process_time() - start - by_hand) / (EPISODES * TURNS) * 1e6
     rollout = Rollout("rlvr/GuessNumber-v0", ConstantAgent("\\boxed{0}"))
     rollout(requests[:200])
     start = time.process_time()
     rollout(requests[:GUESSES])
-    found[GUESSING] = GUESSES / (time.process_time() - start)
-    return found
+    rates[GUESSING] = GUESSES / (time.process_time() - start)
+    return rates
 
 
 def main() -> None:
@@ -100,9 +100,9 @@ def main() -> None:
     tables = []
     for case in rounds["here"][0]:
         table = Table(case, UNITS.get(case, "CPU-microseconds a turn, lower is better"), "here")
-        for name, found in rounds.items():
-            for one in found:
-                table.add(name, one[case])
+        for name, rates in rounds.items():
+            for rate in rates:
+                table.add(name, rate[case])
         tables.append(table)
     if options.out:
         write_results("rollout", tables, {}, options.out)

@@ -134,8 +134,8 @@ def learning(rounds: int) -> tuple[Table, dict[str, str]]:
         return sum(lengths), loss, norm
 
     few = token_budget_batches(lengths, 2048)
-    one = [list(range(len(lengths)))]
-    for ours_, theirs in zip(update(few), update(one), strict=True):
+    single_batch = [list(range(len(lengths)))]
+    for ours_, theirs in zip(update(few), update(single_batch), strict=True):
         if not np.isclose(ours_, theirs, rtol=1e-4):
             raise RuntimeError(f"both ways must give one loss and gradient, not {ours_} and {theirs}")
     table = race(
@@ -143,7 +143,7 @@ def learning(rounds: int) -> tuple[Table, dict[str, str]]:
         "tokens that are not padding, per CPU-second",
         {
             "length-sorted micro-batches of at most 2048 tokens": lambda _: update(few)[0],
-            "one padded batch": lambda _: update(one)[0],
+            "one padded batch": lambda _: update(single_batch)[0],
         },
         rounds,
     )

@@ -194,8 +194,8 @@ class Watch:
 
 
 def names() -> set[str]:
-    found = {f"{folder}/{name}" for folder in FOLDERS for name in os.listdir(folder) if "rlvr" in name}
-    return found | {Path(f"/proc/sysvipc/{kind}").read_text() for kind in ("shm", "msg", "sem")}
+    paths = {f"{folder}/{name}" for folder in FOLDERS for name in os.listdir(folder) if "rlvr" in name}
+    return paths | {Path(f"/proc/sysvipc/{kind}").read_text() for kind in ("shm", "msg", "sem")}
 
 
 def held_mb() -> tuple[float, float]:

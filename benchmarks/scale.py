@@ -97,10 +97,10 @@ def main() -> None:
         report = single([url], sessions, options.seconds, pause=pause, action="\\boxed{7}")
         cpu = sum(server.cpu_times()[:2]) - began
         message = message or cpu / report.steps
-        told = simulate(Load(sessions, 1, pause), message, options.seconds)
+        result = simulate(Load(sessions, 1, pause), message, options.seconds)
         for name, rate, share in (
             ("measured", report.rate, cpu / report.seconds),
-            ("simulated", told["rate"], told["busy"]),
+            ("simulated", result["rate"], result["busy"]),
         ):
             rates.add(f"{sessions:,} sessions, {name}", rate)
             used.add(f"{sessions:,} sessions, {name}", share)
@@ -118,12 +118,12 @@ def main() -> None:
         Load(100_000, 1_000, 10.0, step=1.0),
         Load(100_000, 1_000, 10.0, step=1.5),
     ):
-        told = simulate(load, message, 30.0 if load.pause > 5 else 5.0)
+        result = simulate(load, message, 30.0 if load.pause > 5 else 5.0)
         what = f"{load.sessions:,} sessions, {load.machines:,} machines, pause {load.pause:g} s"
         what += f", steps of {load.step:g} s on {load.cores} cores each" if load.step else ""
         facts[f"simulated: {what}"] = (
-            f"{told['rate']:,.0f} steps/s, p50 {1e3 * told['p50']:,.1f} ms, p99 {1e3 * told['p99']:,.1f} ms, "
-            f"busiest server {100 * told['busy']:.0f} % of a processor"
+            f"{result['rate']:,.0f} steps/s, p50 {1e3 * result['p50']:,.1f} ms, p99 {1e3 * result['p99']:,.1f} ms, "
+            f"busiest server {100 * result['busy']:.0f} % of a processor"
         )
     write_results("scale", [rates, used], facts, options.out)
 

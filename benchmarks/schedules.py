@@ -118,17 +118,17 @@ def main() -> None:
     for _ in range(options.rounds):
         for depth, workers in ((0, 32), (0, 8), (1, 96), (2, 96)):
             with tempfile.TemporaryDirectory() as folder:
-                found = measured(depth, Path(folder) / "run", workers)
-            told = dict(found["simulated"])
-            turn = told.pop("turn_seconds")
-            times = simulate(SimulatedRun(**told, turn_seconds=lambda active, seconds=turn: seconds))
+                result = measured(depth, Path(folder) / "run", workers)
+            simulated = dict(result["simulated"])
+            turn = simulated.pop("turn_seconds")
+            times = simulate(SimulatedRun(**simulated, turn_seconds=lambda active, seconds=turn: seconds))
             name = (f"async {depth}" if depth else "sync") + f", {workers} workers"
             table = next((each for each in tables if each.title == name), None)
             if table is None:
                 tables.append(table := Table(name, "seconds of the run", "measured"))
-            table.add("measured", found["seconds"])
+            table.add("measured", result["seconds"])
             table.add("simulated", times.seconds)
-            runs.append(found)
+            runs.append(result)
     write_results("schedules", tables, {"environment steps": f"lognormal, mean {MEAN} s, sigma {TAIL}"}, RESULTS)
     path = RESULTS / "schedules.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"runs": runs}, indent=1) + "\n")

@@ -122,8 +122,8 @@ class Tree:
         """Of the shares, made to add up to 1."""
 
         def policy(view: Any, seat: int, legal: Any) -> dict[str, float]:
-            given = shares[self.index[seat, view]][: len(legal)]
-            return dict(zip(legal, given / given.sum(), strict=True))
+            probabilities = shares[self.index[seat, view]][: len(legal)]
+            return dict(zip(legal, probabilities / probabilities.sum(), strict=True))
 
         return exploitability(self.game, policy).value
 
@@ -149,9 +149,9 @@ def play(tree: Tree, shares: Floats, rng: np.random.Generator, groups: int, size
         drawn[drawing] += 1
         state = tree.state[node[moving]]
         move = (rng.random(len(moving))[:, None] >= cumulated[state]).sum(1)
-        bad, own = move == shares.shape[1], tree.seat[node[moving]] == seat[moving]
-        moves.append((moving[own], state[own], np.where(bad, -1, move)[own]))
-        rewards[moving[bad]] = np.where(own[bad], 0.0, 1.0)  # an illegal move forfeits the match
+        bad, is_own = move == shares.shape[1], tree.seat[node[moving]] == seat[moving]
+        moves.append((moving[is_own], state[is_own], np.where(bad, -1, move)[is_own]))
+        rewards[moving[bad]] = np.where(is_own[bad], 0.0, 1.0)  # an illegal move forfeits the match
         live[moving[bad]] = False
         node[drawing] = tree.child[node[drawing], np.minimum(draw, ways - 1)]
         node[moving[~bad]] = tree.child[node[moving[~bad]], move[~bad]]
@@ -166,8 +166,8 @@ def advantages(played: Matches, groups: int, size: int) -> Floats:
     moved_in, rewards = moved.reshape(groups, size), played.rewards.reshape(groups, size)
     others = moved_in.sum(1, keepdims=True) - 1
     baseline = ((rewards * moved_in).sum(1, keepdims=True) - rewards) / np.maximum(others, 1)
-    found: Floats = np.where(moved_in & (others > 0), rewards - baseline, 0.0).reshape(-1)
-    return found
+    values: Floats = np.where(moved_in & (others > 0), rewards - baseline, 0.0).reshape(-1)
+    return values
 
 
 def drawn_tokens(tree: Tree, played: Matches, logprobs: torch.Tensor, rng: np.random.Generator) -> tuple[Ints, Ints]:

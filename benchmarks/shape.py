@@ -54,8 +54,10 @@ def documented_or_inherited(trees: list[ast.Module]) -> float:
         classes.setdefault(node.name, []).append(node)
 
     def documents(node: ast.ClassDef, method: str) -> bool:
-        own = [item for item in node.body if getattr(item, "name", "") == method and not isinstance(item, ast.ClassDef)]
-        if any(ast.get_docstring(item) for item in own):
+        definitions = [
+            item for item in node.body if getattr(item, "name", "") == method and not isinstance(item, ast.ClassDef)
+        ]
+        if any(ast.get_docstring(item) for item in definitions):
             return True
         bases = [ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases]
         return any(documents(above, method) for base in bases for above in classes.get(base, ()) if above is not node)

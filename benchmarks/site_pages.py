@@ -38,19 +38,19 @@ LARGEST = 400_000  # characters of a file that is shown as a page
 def destinations() -> dict[str, str]:
     """Where the site has each file of the repository that it shows: {path in the repository: path in the site}."""
     docs = ROOT / "docs"
-    found = {
+    targets = {
         f"docs/{path.relative_to(docs)}": str(path.relative_to(docs)) for path in docs.rglob("*") if path.is_file()
     }
-    found |= NAMED
+    targets |= NAMED
     results = (ROOT / "benchmarks" / "results").glob("*.md")
-    found |= {f"benchmarks/results/{path.name}": f"results/{path.name}" for path in results}
-    for page in [path for path in found if path.endswith(".md")]:
+    targets |= {f"benchmarks/results/{path.name}": f"results/{path.name}" for path in results}
+    for page in [path for path in targets if path.endswith(".md")]:
         for target in LINK.findall(text_of(page)):
             path = posixpath.normpath(posixpath.join(posixpath.dirname(page), target))
-            if path not in found and not path.startswith("..") and (ROOT / path).is_file():
-                found[path] = f"files/{path}.md"
-    found["benchmarks"] = found["benchmarks/results"] = "benchmarks.md"
-    return found
+            if path not in targets and not path.startswith("..") and (ROOT / path).is_file():
+                targets[path] = f"files/{path}.md"
+    targets["benchmarks"] = targets["benchmarks/results"] = "benchmarks.md"
+    return targets
 
 
 def text_of(path: str) -> str:
@@ -73,14 +73,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Let the links of a page lead to where the site has their targets."""
     here = page.file.src_uri
-    known = shown_once()
-    source = next((path for path, target in known.items() if target == here), f"docs/{here}")
+    shown_pages = shown_once()
+    source = next((path for path, target in shown_pages.items() if target == here), f"docs/{here}")
 
     def moved(link: re.Match[str]) -> str:
         path = posixpath.normpath(posixpath.join(posixpath.dirname(source), link[1]))
-        if path not in known:
+        if path not in shown_pages:
             return link[1]
-        return os.path.relpath(known[path], posixpath.dirname(here) or ".")
+        return os.path.relpath(shown_pages[path], posixpath.dirname(here) or ".")
 
     if not source.endswith(".md"):
         return markdown

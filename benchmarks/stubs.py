@@ -93,13 +93,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; say whether it is up to date")
     check = parser.parse_args().check
-    made = {FOLDER / "__init__.pyi": stub(), FOLDER / "recipe" / "choice_changes.pyi": choice_changes()}
-    stale = [path for path, text in made.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    stubs = {FOLDER / "__init__.pyi": stub(), FOLDER / "recipe" / "choice_changes.pyi": choice_changes()}
+    stale = [path for path, text in stubs.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
     for path in stale:
         if check:
             print(f"{path.relative_to(ROOT)} is not up to date; run: make docs", file=sys.stderr)
         else:
-            path.write_text(made[path], encoding="utf-8")
+            path.write_text(stubs[path], encoding="utf-8")
     return int(check and bool(stale))
 
 

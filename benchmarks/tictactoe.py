@@ -80,13 +80,13 @@ def main() -> None:
     options = parser.parse_args()
     record = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for way in options.ways:
-        found = record.setdefault(way, {})
-        runs = found.setdefault("runs", {})
+        way_record = record.setdefault(way, {})
+        runs = way_record.setdefault("runs", {})
         runs.update({str(seed): measure(seed, options.work, way) for seed in options.seeds})
-        found.pop("note", None)
-        found["changes"] = CHANGES[way]
-        found["command"] = f"python benchmarks/tictactoe.py --ways {way} --seeds {' '.join(runs)}"
-        found["machine"] = f"{platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}"
+        way_record.pop("note", None)
+        way_record["changes"] = CHANGES[way]
+        way_record["command"] = f"python benchmarks/tictactoe.py --ways {way} --seeds {' '.join(runs)}"
+        way_record["machine"] = f"{platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}"
     RESULTS.write_text(json.dumps(record, indent=1) + "\n")
 
 

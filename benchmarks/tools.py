@@ -123,9 +123,9 @@ class Caller:
         self._calls += 1
         action = write_call(Call("python", {"code": f"print(sum(range({self._number})))"}), "hermes")
         started = time.perf_counter()
-        said = self._env.step(action)[0]
+        observation = self._env.step(action)[0]
         took = (time.perf_counter() - started) * 1e3
-        return took if said == str(sum(range(self._number))) else float("inf")
+        return took if observation == str(sum(range(self._number))) else float("inf")
 
     def close(self) -> None:
         self._env.close()
@@ -211,12 +211,12 @@ def episode(task: Terminal, state: TerminalState) -> tuple[float, list[float], b
 
 def families() -> dict[str, list[tuple[int, int]]]:
     """Levels and kinds of the Terminal's chores, by what they are about."""
-    found: dict[str, list[tuple[int, int]]] = {}
+    spans: dict[str, list[tuple[int, int]]] = {}
     names = {"chores_files": "files, text, archives, a script", "chores_git": "git", "chores_live": "processes, keys"}
     for level, row in enumerate(LEVELS, 1):
         for kind, make in enumerate(row):
-            found.setdefault(names[make.__module__.rpartition(".")[2]], []).append((level, kind))
-    return found
+            spans.setdefault(names[make.__module__.rpartition(".")[2]], []).append((level, kind))
+    return spans
 
 
 def sitting(rounds: int, at_once: int) -> tuple[list[Table], dict[str, Any]]:
@@ -267,11 +267,11 @@ def main() -> None:
     facts: dict[str, Any] = {"sandbox": probe().tier}
     loads = [round(os.getloadavg()[0], 1)]
     for part in parts:
-        more, told = part()
+        more, more_facts = part()
         tables += more
-        facts |= told
+        facts |= more_facts
         loads.append(round(os.getloadavg()[0], 1))
-        print(*(table.markdown() for table in more), told, flush=True)
+        print(*(table.markdown() for table in more), more_facts, flush=True)
     facts[f"load on {os.cpu_count()} cores before and after each part, this program included"] = loads
     write_results("tools", tables, facts, options.out)
 

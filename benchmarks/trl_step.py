@@ -201,10 +201,10 @@ def run_trl(folder: Path, steps: int, beta: float, checkpointing: bool, micro_ba
             save_strategy="no",
             disable_tqdm=True,
         )
-        made: list[int] = []
+        counts: list[int] = []
 
         def score(completion_ids: list[list[int]], **_: Any) -> list[float]:
-            made.extend(map(len, completion_ids))
+            counts.extend(map(len, completion_ids))
             return [reward(ids) for ids in completion_ids]
 
         trainer = GRPOTrainer(
@@ -222,8 +222,8 @@ def run_trl(folder: Path, steps: int, beta: float, checkpointing: bool, micro_ba
                 turns.begin()
 
             def on_step_end(self, *_: Any, **__: Any) -> None:
-                turns.end(sum(made))
-                made.clear()
+                turns.end(sum(counts))
+                counts.clear()
 
         trainer.add_callback(Told())
         trainer.train()
@@ -280,15 +280,15 @@ def race(vocabulary: int, rounds: int, warm_up: int, trl: str, names: list[str])
                     print(f"vocabulary {vocabulary}, {name}: {record}", file=sys.stderr, flush=True)
                     if number < warm_up:  # modules are loaded, memory is taken for the first time
                         continue
-                    own = tables[bool(SIDES[name]["beta"])]
-                    own["step"].add(name, TOKENS / record["step"])
-                    own["training"].add(name, TOKENS / (record["step"] - record["sampling"]))
-                    own["sampling"].add(name, TOKENS / record["sampling"])
-                    own["peak"].add(name, record["peak"])
+                    side_tables = tables[bool(SIDES[name]["beta"])]
+                    side_tables["step"].add(name, TOKENS / record["step"])
+                    side_tables["training"].add(name, TOKENS / (record["step"] - record["sampling"]))
+                    side_tables["sampling"].add(name, TOKENS / record["sampling"])
+                    side_tables["peak"].add(name, record["peak"])
         finally:
             for side in sides.values():
                 side.close()
-    return [table for own in tables.values() for table in own.values()]
+    return [table for side_tables in tables.values() for table in side_tables.values()]
 
 
 def make_tables(size: str, base: str) -> dict[str, Table]:
@@ -339,8 +339,10 @@ def versions(python: str) -> dict[str, str]:
         "import json; from importlib.metadata import distributions as d;"
         "print(json.dumps({x.name: x.version for x in d() if x.name in ('trl', 'transformers', 'torch')}))"
     )
-    found: dict[str, str] = json.loads(subprocess.run([python, "-c", code], stdout=subprocess.PIPE, check=True).stdout)
-    return dict(sorted(found.items()))
+    installed: dict[str, str] = json.loads(
+        subprocess.run([python, "-c", code], stdout=subprocess.PIPE, check=True).stdout
+    )
+    return dict(sorted(installed.items()))
 
 
 if __name__ == "__main__":

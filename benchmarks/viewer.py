@@ -102,8 +102,8 @@ class Viewer:
         address = f"{self.url.partition('#')[0]}api/{path}?{urllib.parse.urlencode(asked)}"
         request = urllib.request.Request(address, headers={"Authorization": f"Bearer {self.key}"})
         with urllib.request.urlopen(request, timeout=60) as answer:
-            found = json.load(answer)
-        return found, (time.perf_counter() - began, self.cpu() - used)
+            body = json.load(answer)
+        return body, (time.perf_counter() - began, self.cpu() - used)
 
     def cpu(self) -> float:
         """Seconds of CPU that the process has used."""
@@ -160,8 +160,8 @@ def measure(episodes: int, rounds: int) -> tuple[list[Table], dict[str, str]]:
                     "open: from the start of the process to the list of all episodes (wanted: < 2)",
                     (seconds, viewer.cpu()),
                 )
-                found, both = viewer.get("episodes", limit=200, offset=episodes * (1 + number) // (rounds + 2))
-                assert found["total"] == episodes // FILES * FILES, found["total"]
+                page, both = viewer.get("episodes", limit=200, offset=episodes * (1 + number) // (rounds + 2))
+                assert page["total"] == episodes // FILES * FILES, page["total"]
                 take(PART, both)
                 take("what the filters offer", viewer.get("choices")[1])
                 for text in SEARCHES:
@@ -190,10 +190,10 @@ def scroll(viewer: Viewer) -> str | None:
         page = browser.new_page(viewport={"width": 1200, "height": 800})
         page.goto(f"{viewer.url.partition('#')[0]}#/episodes?key={viewer.key}")
         page.wait_for_selector("main[data-ready] .row[data-at]")
-        found = page.evaluate(SCROLL)
-        assert 10 < found["rows"] < 100, found
+        scrolled = page.evaluate(SCROLL)
+        assert 10 < scrolled["rows"] < 100, scrolled
         browser.close()
-        longest = found["longest"]
+        longest = scrolled["longest"]
         return f"{longest:.0f} ms" if longest else "none over 50 ms, which is where Chromium begins to count"
 
 

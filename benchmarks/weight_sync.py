@@ -91,10 +91,10 @@ class Updates:
 def in_flight(updates: Updates, count: int) -> tuple[list[float], dict[str, Any]]:
     """Updates while 64 requests are under way: their seconds, and what was recorded of the tokens."""
     prompts = [[1, 2, 3 + index] for index in range(REQUESTS)]
-    found: list[Any] = []
+    results: list[Any] = []
     options = [{**OPTIONS, "seed": seed} for seed in range(REQUESTS)]
     first = len(updates.versions) - 1
-    thread = threading.Thread(target=lambda: found.extend(updates.engine.generate(prompts, options)))
+    thread = threading.Thread(target=lambda: results.extend(updates.engine.generate(prompts, options)))
     thread.start()
     seconds = []
     for _ in range(count):
@@ -106,12 +106,12 @@ def in_flight(updates: Updates, count: int) -> tuple[list[float], dict[str, Any]
     right, others, tokens = 0.0, [], Counter[int]()
     for version in range(first, len(updates.versions)):
         updates.model.load_state_dict(updates.versions[version], strict=False)
-        for prompt, (ids, logprobs, versions) in zip(prompts, found, strict=True):
-            own = torch.tensor(versions) == version
+        for prompt, (ids, logprobs, versions) in zip(prompts, results, strict=True):
+            of_version = torch.tensor(versions) == version
             gaps = (torch.tensor(logprobs) - score(updates.model, prompt + ids)[len(prompt) - 1 :]).abs()
-            tokens[version] += int(own.sum())
-            right = max([right, *gaps[own].tolist()])
-            others += gaps[~own].tolist()
+            tokens[version] += int(of_version.sum())
+            right = max([right, *gaps[of_version].tolist()])
+            others += gaps[~of_version].tolist()
     return seconds, {
         "tokens of each version": dict(sorted(tokens.items())),
         "largest difference from the weights of its version": f"{right:.1e}",
@@ -144,20 +144,20 @@ def main() -> None:
         for hidden, layers in ((64, 2), (256, 4)):
             folder = build_tiny(Path(place) / f"policy-{hidden}", seed=1, hidden=hidden, layers=layers)
             size = f"{sum(p.numel() for p in load_policy(folder)[0].parameters()) / 1e6:.2f}M parameters"
-            own = [
+            rows = [
                 Table(f"An update, {size}", "seconds", HERE),
                 Table(f"An update with {REQUESTS} requests under way, {size}", "seconds", HERE),
                 Table(f"Log-probabilities after an update, {size}", "nats, largest of 63 tokens, float32", HERE),
             ]
             live = LiveEngine(str(folder), **ENGINE)
-            measure(HERE, Updates(folder, live), arguments.rounds, own, facts, size)
+            measure(HERE, Updates(folder, live), arguments.rounds, rows, facts, size)
             live.close()
             process = ServerProcess(folder, Path(place) / "log", {**ENGINE, "max_num_seqs": REQUESTS}, deadline=120)
             try:
-                measure(SERVER, Updates(folder, TrainingServer(process.endpoint)), arguments.rounds, own, facts, size)
+                measure(SERVER, Updates(folder, TrainingServer(process.endpoint)), arguments.rounds, rows, facts, size)
             finally:
                 process.close()
-            tables += own
+            tables += rows
     write_results("weight_sync", tables, facts, arguments.out)
 
 

@@ -90,8 +90,8 @@ def boxes_a_whole_document(env: TextEnv, rng: random.Random) -> Iterator[str]:
     """Goes the expert's way to the last document, and gives all of it, or all its numbers and names, as the answer."""
     while (action := env.solve()).startswith("<tool_call>"):
         yield action
-    found = re.findall(r"\b(?:\d{4}|[A-Z]\w+)\b", told(env))
-    yield f"\\boxed{{{rng.choice((told(env), ', '.join(found), ' or '.join(found)))}}}"
+    words = re.findall(r"\b(?:\d{4}|[A-Z]\w+)\b", told(env))
+    yield f"\\boxed{{{rng.choice((told(env), ', '.join(words), ' or '.join(words)))}}}"
 
 
 def hands_in_the_rows_that_it_saw(env: TextEnv, rng: random.Random) -> Iterator[str]:
@@ -262,10 +262,10 @@ def measure(env_id: str, seeds: int, cheats: int) -> dict[str, Any]:
         env = gym.make(env_id, level=level).unwrapped
         row["expert"].append(sum(earned(env, seed) == 1.0 for seed in range(row["seeds"])))
         for cheat in (*ANYWHERE, *WORLDS[env_id]):
-            found = row["cheaters"].setdefault(cheat.__name__.replace("_", " "), {"episodes": 0, "most": 0.0})
+            cheater = row["cheaters"].setdefault(cheat.__name__.replace("_", " "), {"episodes": 0, "most": 0.0})
             for seed in range(min(cheats, row["seeds"])):
-                found["most"] = max(found["most"], earned(env, seed, cheat))
-                found["episodes"] += 1
+                cheater["most"] = max(cheater["most"], earned(env, seed, cheat))
+                cheater["episodes"] += 1
         env.close()
     return row
 
@@ -279,9 +279,9 @@ def page(record: dict[str, Any]) -> str:
     )
     text += "| cheaters | their episodes | most earned |\n|---|---|---|---|---|---|\n"
     for env_id, row in record["rows"].items():
-        solved, found = ", ".join(map(str, row["expert"])), row["cheaters"].values()
-        episodes, most = sum(each["episodes"] for each in found), max(each["most"] for each in found)
-        text += f"| {env_id} | {row['seeds']} | {solved} | {len(found)} | {episodes} | {most:g} |\n"
+        solved, cheaters = ", ".join(map(str, row["expert"])), row["cheaters"].values()
+        episodes, best = sum(each["episodes"] for each in cheaters), max(each["most"] for each in cheaters)
+        text += f"| {env_id} | {row['seeds']} | {solved} | {len(cheaters)} | {episodes} | {best:g} |\n"
     text += "\nThe cheaters:\n\n"
     by_name: dict[str, list[str]] = {}
     for env_id, row in record["rows"].items():
@@ -306,7 +306,7 @@ def main() -> int:
     for env_id in options.ids:
         rows[env_id] = measure(env_id, options.seeds, options.cheats)
         failed |= any(solved != rows[env_id]["seeds"] for solved in rows[env_id]["expert"])
-        failed |= any(found["most"] for found in rows[env_id]["cheaters"].values())
+        failed |= any(cheater["most"] for cheater in rows[env_id]["cheaters"].values())
         print(env_id, json.dumps(rows[env_id]), flush=True)
         record = {
             "command": " ".join(["python benchmarks/worlds.py", *sys.argv[1:]]),

@@ -156,7 +156,8 @@ class ListAnswerTask(CheckedAnswerTask):
         gold = [short(str(part).lower()) for part in question.answer]
         if len(gold) == 1 and _THOUSANDS.fullmatch(answer):
             answer = answer.replace(",", "")
-        if all(map(ISO.fullmatch, gold)):
+        are_dates = all(map(ISO.fullmatch, gold))
+        if are_dates:
             answer = in_iso(answer)
         if len(gold) == 1 and _BITS.fullmatch(gold[0]):
             answer = _BASE_2.sub("", answer)
@@ -165,6 +166,8 @@ class ListAnswerTask(CheckedAnswerTask):
             parts = [part.lstrip("0") or "0" if len(part) == 2 and part.isdecimal() else part for part in parts]
         if len(gold) == 1 and _BITS.fullmatch(gold[0]) and all(_BITS.fullmatch(part) for part in parts):
             parts = ["".join(parts)]  # written in groups
+        if are_dates and not all(map(ISO.fullmatch, parts)):
+            raise ValueError("the answer is not a list of dates")
         refuse_other_kinds(parts, gold, question.text)
         if self.ordered:
             return None if parts == gold else "wrong list"
