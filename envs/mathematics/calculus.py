@@ -255,8 +255,7 @@ class Series(ExactAnswerTask):
             shift = nonzero(rng, 20)
             answer, start = first * (r / (1 - r) ** 2 + shift / (1 - r)), 0
             shown = f"{first} * ({polynomial([1, shift], 'n')}) * ({r})^n"
-            steps = [f"The ratio r is {r}. The sum of n r^n is {r / (1 - r) ** 2}, that of r^n is {1 / (1 - r)}."]
-            total = f"{first} * ({r / (1 - r) ** 2} + ({shift}) * ({1 / (1 - r)}))"
+            steps = [f"The sum of n r^n is r/(1 - r)^2 = {r / (1 - r) ** 2}, that of r^n is {1 / (1 - r)}."]
         else:
             shift = nonzero(rng, 20)
             square, plain = r * (1 + r) / (1 - r) ** 3, r / (1 - r) ** 2
@@ -266,8 +265,8 @@ class Series(ExactAnswerTask):
                 f"The ratio r is {r}. Differentiating the geometric series twice gives the sums of n r^n and n^2 r^n:"
             ]
             steps.append(f"r/(1 - r)^2 is {plain} and r(1 + r)/(1 - r)^3 is {square}.")
-            total = f"{first} * ({square} + ({shift}) * ({plain}))"
-        steps += [f"Altogether {total} = {answer}." if level > 2 else f"Altogether {answer}."] if level > 1 else []
+            steps.append(f"{first} * ({square} + ({shift}) * ({plain})) = {answer}")
+        steps += [f"Altogether {answer}."] if level > 1 else []
         text = (
             f"What is the sum of {shown} over n = {start}, {start + 1}, {start + 2}, ... without end? Answer exactly."
         )
