@@ -104,12 +104,12 @@ def test_a_server_that_drains_costs_nothing(servers: list[str], tmp_path: Path):
             def step(self, record: dict[str, Any]) -> None:
                 super().step(record)
                 if record["phase"] == "train" and record["step"] == 2:
-                    drained.append(first.sessions.measures.episodes)
+                    drained.append(first.sessions.metrics.episodes)
                     first.drain()
 
         Trainer(small(tmp_path / "there", **on([first.url, servers[0]])), Drains()).run()
-        assert first.sessions.measures.episodes == drained[0] > 0
-        assert first.sessions.measures.cut == 0
+        assert first.sessions.metrics.episodes == drained[0] > 0
+        assert first.sessions.metrics.cut == 0
     assert differences(tmp_path / "here", tmp_path / "there") == []
 
 
