@@ -98,7 +98,7 @@ def bayes(text: str, level: int) -> Fraction:
 
 def expected(text: str, level: int) -> Fraction:
     if level in (1, 4):
-        table = [(int(p), Fraction(q)) for p, q in re.findall(r"(-?\d+) points with probability (\d+/\d+)", text)]
+        table = [(int(p), Fraction(q)) for p, q in re.findall(r"(-?\d+) points? with probability (\d+/\d+)", text)]
         mean = sum(p * q for p, q in table)
         assert sum(q for _, q in table) == 1
         return mean if level == 1 else sum(q * (p - mean) ** 2 for p, q in table)
