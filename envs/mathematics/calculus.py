@@ -265,7 +265,7 @@ class Series(ExactAnswerTask):
                 f"The ratio r is {r}. Differentiating the geometric series twice gives the sums of n r^n and n^2 r^n:"
             ]
             steps.append(f"r/(1 - r)^2 is {plain} and r(1 + r)/(1 - r)^3 is {square}.")
-            steps.append(f"{first} * ({square} + ({shift}) * ({plain})) = {answer}")
+            steps.append(f"{first} * ({square} + {bracketed(shift)} * {bracketed(plain)}) = {answer}")
         steps += [f"Altogether {answer}."] if level > 1 else []
         text = (
             f"What is the sum of {shown} over n = {start}, {start + 1}, {start + 2}, ... without end? Answer exactly."

@@ -10,6 +10,7 @@ from math import gcd
 
 from rlvr.envs.mathematics.common import bracketed, polynomial, value_at
 from rlvr.envs.mathematics.matrix_workings import coefficients, vectors
+from rlvr.envs.tasks.wording import counted
 
 
 def put_in(factors: Sequence[int], x: int) -> str:
@@ -178,7 +179,7 @@ def hands(text: str) -> str:
         long, short = 6 * minutes, past / 2
         shown = f"{hour}:{minute}" + (f":{second}" if second else "")
         lines.append(
-            f"{shown} is {past} minutes past 12 o'clock: minute hand 6*{bracketed(minutes)} = {long}, "
+            f"{shown} is {counted(past, 'minute')} past 12 o'clock: minute hand 6*{bracketed(minutes)} = {long}, "
             f"hour hand {same_or_equal(f'{bracketed(past)}/2', short)}."
         )
         gap = long - short
@@ -186,7 +187,7 @@ def hands(text: str) -> str:
             return "\n".join([*lines, next_angle(gap % 360, int(re.findall(r"angle of (\d+)", text)[0]))])
         size = abs(gap)
         lines.append(
-            f"They are {size} degrees apart"
+            f"They are {counted(size, 'degree')} apart"
             + (f", on the other side 360 - {bracketed(size)} = {360 - size}." if size > 180 else ".")
         )
         sizes.append(min(size, 360 - size))
@@ -199,8 +200,8 @@ def next_angle(gap: Fraction, degrees: int) -> str:
     """When the minute hand, so far ahead, is next ahead by an angle or by what it lacks to a full turn."""
     way = min(way for way in (degrees, 360 - degrees, 360 + degrees) if way > gap)
     return (
-        f"The minute hand is {gap} degrees ahead and gains 11/2 degrees a minute. The angle is right when it is ahead "
-        f"by {degrees} or {360 - degrees}, next by {way}.\n"
+        f"The minute hand is {counted(gap, 'degree')} ahead and gains 11/2 degrees a minute. The angle is right when "
+        f"it is ahead by {degrees} or {360 - degrees}, next by {way}.\n"
         f"({way} - {bracketed(gap)}) / (11/2) = {(way - gap) * Fraction(2, 11)}"
     )
 

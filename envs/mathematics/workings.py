@@ -79,15 +79,15 @@ def moments(text: str) -> str:
     first, last = Fraction(11 * start, 2) % 360, Fraction(11 * length, 2)
     lines = [
         "The minute hand gains 11/2 degrees a minute on the hour hand.",
-        f"At {hour}:{minute:02} it is {first} degrees ahead, and in {length} minutes it gains 11/2*{length} = {last}: "
-        f"to {first} + {last} = {first + last}.",
+        f"At {hour}:{minute:02} it is {counted(first, 'degree')} ahead, and in {length} minutes it gains "
+        f"11/2*{length} = {last}: to {first} + {last} = {first + last}.",
     ]
     counts = []
     for way in (degrees, 360 - degrees):
         low, high = -((way - first) // 360), (first + last - way) // 360
         counts.append(high - low + 1)
-        counted = f"k from {low} to {high}" if counts[-1] else "no k"
-        lines.append(f"Ahead by {way} + 360k: {counted}, {counts[-1]} times.".replace(" 1 times", " once"))
+        turns = f"k from {low} to {high}" if counts[-1] else "no k"
+        lines.append(f"Ahead by {way} + 360k: {turns}, {counts[-1]} times.".replace(" 1 times", " once"))
     return "\n".join([*lines, f"{counts[0]} + {counts[1]} = {sum(counts)}"])
 
 

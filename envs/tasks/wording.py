@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
+def counted(number: int | Fraction, noun: str, plural: str = "") -> str:
     """``1 turn``, ``2 turns``, ``0 turns``; ``plural`` where it is not the noun with an s."""
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 

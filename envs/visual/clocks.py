@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from rlvr.envs.tasks.wording import counted
 from rlvr.envs.visual.canvas import GREY, INK, UNITS, Canvas, on_circle, regular
 from rlvr.envs.visual.seen import LOOK, VisualQuestions, VisualState
 
@@ -111,7 +112,7 @@ def clock_text(minutes: int) -> str:
 
 def hands_of(minutes: int) -> str:
     hour, past = divmod(minutes, 60)
-    return f"The short hand is {past} minutes past {hour or 12}, and the long hand stands at minute {past}."
+    return f"The short hand is {counted(past, 'minute')} past {hour or 12}, and the long hand stands at minute {past}."
 
 
 def clock(canvas: Canvas, face: ClockFace, centre: tuple[float, float], radius: float) -> None:
