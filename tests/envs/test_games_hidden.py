@@ -147,8 +147,9 @@ class AnyPlay(RuleBasedStateMachine):
         after, status, turn = self.state, info["verdict"].status, len(self.said) - 1
         assert after.turn == turn == info["turn"]
         assert truncated == (not terminated and turn == turns)
-        assert (reward, status == "correct") in ((1.0, True), (0.0, False))
-        assert "success" not in info or info["success"] == (status == "correct") == bool(reward)
+        assert 0.0 <= reward <= 1.0  # Blackjack pays shares
+        assert (status == "correct") == (reward == 1.0)
+        assert "success" not in info or info["success"] == (status == "correct")
         message = re.sub(r"\nTurns left: \d+\.$", "", observation if not truncated else task.observe(after))
         if not terminated and message.startswith(TAKEN):
             assert after._replace(turn=before.turn, message=before.message) == before, (
@@ -173,7 +174,8 @@ class AnyPlay(RuleBasedStateMachine):
 
     def nothing_leaks(self, observation):
         for secret in self.referee.secrets():
-            assert not re.search(rf"(?<!\w){re.escape(secret)}(?!\w)", observation), "the secret was told"
+            told = observation.replace("One of the right form", "")  # the hint of every game, whatever the secret
+            assert not re.search(rf"(?<!\w){re.escape(secret)}(?!\w)", told), "the secret was told"
 
 
 @pytest.mark.slow
