@@ -63,7 +63,7 @@ class Client:
         self.vector.reset(seed=0)
 
     def step(self, kills: _Kills, kills_before: dict[str, int], earlier: dict[str, int]) -> None:
-        """Step all; ``known`` and ``earlier`` say how often each was killed before the last step and the one before."""
+        """Step all; both mappings say how often each server was killed before this step, and before the one before."""
         urls = [remote and remote.member.url for remote in self.vector._remotes]
         began = time.perf_counter()
         _, rewards, terminations, truncations, infos = self.vector.step([NOTHING] * self.count)

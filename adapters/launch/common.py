@@ -159,7 +159,7 @@ def _thinking(t: Translation, name: str) -> None:
 
 
 def classify_filters(t: Translation, table: Mapping[str, tuple[Mapping[str, Any], str]]) -> None:
-    """Classify selection.filters as a whole. ``known``: filters that the trainer has, with options and a note."""
+    """Classify selection.filters as a whole. ``table``: filters that the trainer has, with options and a note."""
     filters: tuple[str, ...] = t["selection.filters"]
     options: dict[str, Any] = {}
     notes, lost = [], []

@@ -93,7 +93,7 @@ def moved(task: AsSingleAgent, state: SeatEpisode, seat: int, text: str, rng: ra
 
 
 def _own_action(task: AsSingleAgent, state: SeatEpisode, player_rng: random.Random | None, rng: random.Random) -> str:
-    """The expert's where ``own`` draws no random one."""
+    """The expert's, where there is one and no ``player_rng``, else a random one."""
     if player_rng is None:
         with suppress(NotImplementedError):
             return task.solve(state)

@@ -196,7 +196,7 @@ def _solution_moves(game: SearchedGame[Any], first: Hashable) -> dict[Hashable, 
 
 
 def shortest(start: N, neighbours: Neighbours[N], reached: Callable[[N], bool], limit: int = 10**9) -> list[str] | None:
-    """The moves of a shortest way, breadth first; None when there is none among the first ``most`` positions."""
+    """The moves of a shortest way, breadth first; None when there is none among the first ``limit`` positions."""
     if reached(start):
         return []
     came: dict[N, tuple[N, str] | None] = {start: None}
@@ -213,13 +213,13 @@ def shortest(start: N, neighbours: Neighbours[N], reached: Callable[[N], bool], 
 
 
 def cheapest(start: N, neighbours: Neighbours[N], bound: Callable[[N], int], limit: int = 10**9) -> list[str] | None:
-    """The moves of a shortest way, by A*; None when there is none among the first ``most`` positions.
+    """The moves of a shortest way, by A*; None when there is none among the first ``limit`` positions.
 
     Args:
         start: where to begin.
         neighbours: the moves from a position, and where each leads; a move costs 1.
         bound: a lower bound on the moves still needed: 0 at the goal and only there.
-        most: how many positions to look at.
+        limit: how many positions to look at.
     """
     came: dict[N, tuple[N, str] | None] = {start: None}
     cost = {start: 0}

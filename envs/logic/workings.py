@@ -219,7 +219,7 @@ def truth(literal: str, values: dict[str, bool]) -> bool | None:
 
 
 def propagated(clauses: Clauses, values: dict[str, bool]) -> tuple[list[str], list[str] | None]:
-    """What clauses with one literal left force, put into ``known``, and the first clause that is false then."""
+    """What clauses with one literal left force, put into ``values``, and the first clause that is false then."""
     lines = list[str]()
     changed = True
     while changed:

@@ -45,7 +45,7 @@ class ZebraClue(NamedTuple):
 
 
 def arrangements(groups: list[list[str]], clues: list[ZebraClue], limit: int = 2) -> list[dict[str, int]]:
-    """Up to ``most`` ways to put each group's things on the places 0, 1, ..., one each; the clues form a tree."""
+    """Up to ``limit`` ways to put each group's things on the places 0, 1, ..., one each; the clues form a tree."""
     solutions = []
     unsigned = [clue for clue in clues if not clue.signed]
     for signs in product((1, -1), repeat=len(unsigned)):

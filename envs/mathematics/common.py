@@ -97,5 +97,5 @@ def times(left: Sequence[int], right: Sequence[int]) -> list[int]:
 
 
 def nonzero(rng: random.Random, largest: int) -> int:
-    """A whole number from ``-most`` to ``most`` that is not 0."""
+    """A whole number from ``-largest`` to ``largest`` that is not 0."""
     return rng.choice((-1, 1)) * rng.randint(1, largest)

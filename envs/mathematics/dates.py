@@ -400,7 +400,7 @@ class AgeProblems(NumberList):
 
     @staticmethod
     def tied(rng: random.Random, age: int, name: str, other: str) -> tuple[int, str]:
-        """The age of ``one``, from that of ``other``, and the sentence that states it."""
+        """The age of ``name``, from that of ``other``, and the sentence that states it."""
         kind, years, times = rng.randrange(4), rng.randint(2, 12), rng.randint(2, 4)
         if kind == 0:
             return age + years, f"{name} is {years} years older than {other}."

@@ -217,7 +217,7 @@ AGE_FACTS = (
 def ages(text: str) -> str:
     """Every age as a multiple of one of them and a number; their total gives that one."""
     text = text.replace(" twice as", " 2 times as")
-    ties: dict[str, tuple[str, int, int, int]] = {}  # one -> other, kind of tie, years, times
+    ties: dict[str, tuple[str, int, int, int]] = {}  # child -> other, kind of tie, years, times
     for kind, pattern in enumerate(AGE_FACTS):
         for match in re.finditer(pattern, text):
             groups = match.groupdict()

@@ -23,7 +23,7 @@ def other_solution(
         columns: the letters that are added, from the right, two or more in each; the last may have none, a carry alone.
         sums: the letter below each column.
         first: the letters, as bits, that stand for no 0.
-        given: the letters, as bits, whose digits are known.
+        fixed_mask: the letters, as bits, whose digits are known.
         before: what this function found when fewer letters were given. Solutions come in one order, that of the digits
             of the letters as the columns meet them, so that the search goes on where the one before ended.
     """

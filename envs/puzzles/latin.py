@@ -38,7 +38,7 @@ def boxed_square(rng: random.Random, height: int, width: int) -> Grid:
 
 
 def cages(rng: random.Random, size: int, largest: int) -> list[list[Cell]]:
-    """A division of the grid into connected cages of at most ``most`` cells."""
+    """A division of the grid into connected cages of at most ``largest`` cells."""
     free = [(r, c) for r in range(size) for c in range(size)]
     rng.shuffle(free)
     left, cages_made = set(free), []

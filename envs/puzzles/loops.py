@@ -191,7 +191,7 @@ class Trail(CheckedAnswerTask):
         raise NotImplementedError
 
     def numbered(self, rng: random.Random, path: Sequence[Cell], size: int, givens: int) -> Question:
-        """The question that shows ``given`` numbers of a path, besides its two ends."""
+        """The question that shows ``givens`` numbers of a path, besides its two ends."""
         number = {cell: index for index, cell in enumerate(path, 1)}
         shown = {path[0], path[-1], *rng.sample(path, givens)}
         cells = [[(r, c) for c in range(size)] for r in range(size)]

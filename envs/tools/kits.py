@@ -19,7 +19,7 @@ from rlvr.envs.endpoint import Endpoint
 from rlvr.envs.rewards.expressions.arithmetic import evaluate
 from rlvr.envs.sandbox import Limits, SandboxError, SandboxStarved, shared
 from rlvr.envs.sandbox.sandbox import SandboxSession as Interpreter
-from rlvr.envs.tools.functions.plain import NeedsThisProcess, plain_copy
+from rlvr.envs.tools.functions.portable import NeedsThisProcess, portable_copy
 from rlvr.envs.tools.functions.processes import FunctionProcesses, WorkerEnded
 from rlvr.envs.tools.search import DenseIndex, Document, Index
 from rlvr.envs.tools.sql import FileConnection, guard, written
@@ -105,7 +105,7 @@ class Functions(Kit):
         copies = {}
         for each in self.tools:
             with suppress(NeedsThisProcess):
-                copies[each.name] = plain_copy(each.function)
+                copies[each.name] = portable_copy(each.function)
         return copies
 
     def run(self, session: Any, used: Tool, arguments: Mapping[str, Any], seconds: float) -> str:

@@ -227,7 +227,7 @@ def _select(connection: sqlite3.Connection, sql: str, max_rows: int, steps: int,
 
 
 def _fetched(cursor: sqlite3.Cursor, max_rows: int) -> list[tuple[Any, ...]]:
-    """One row more than ``most`` at the most, so that it shows whether there are more."""
+    """One row more than ``max_rows`` at the most, so that it shows whether there are more."""
     rows: list[tuple[Any, ...]] = []
     size = 0
     for row in cursor:

@@ -11,7 +11,7 @@ from rlvr.envs.core.task import Transition
 from rlvr.envs.rewards.graders.number import grade_number
 from rlvr.envs.visual import workings
 from rlvr.envs.visual.canvas import COLOURS, INK, PAPER, Canvas, Point
-from rlvr.envs.visual.seen import VisualQuestions, VisualState
+from rlvr.envs.visual.visual_questions import VisualQuestions, VisualState
 
 GOODS = ("apples", "pears", "plums", "figs", "limes", "dates")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from rlvr.envs.tasks.wording import counted
 from rlvr.envs.visual.canvas import GREY, INK, UNITS, Canvas, on_circle, regular
-from rlvr.envs.visual.seen import LOOK, VisualQuestions, VisualState
+from rlvr.envs.visual.visual_questions import LOOK, VisualQuestions, VisualState
 
 ROUND = 720  # minutes on a face
 TIME = re.compile(r"0?([1-9]|1[0-2]) ?: ?([0-5][0-9])")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from rlvr.envs.visual.canvas import COLOURS, GREY, SHAPES, UNITS, Canvas, shape
-from rlvr.envs.visual.seen import VisualQuestions, VisualState
+from rlvr.envs.visual.visual_questions import VisualQuestions, VisualState
 
 MOST = (9, 11, 13, 15, 18)  # the largest answer of each level
 OTHERS = ((3, 8), (5, 12), (6, 14), (8, 16), (10, 20))  # how many other shapes there are

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from rlvr.envs.tasks.questions import whole_numbers
 from rlvr.envs.visual import workings
 from rlvr.envs.visual.canvas import COLOURS, INK, UNITS, Canvas, Point, on_circle_radians
-from rlvr.envs.visual.seen import VisualQuestions, VisualState
+from rlvr.envs.visual.visual_questions import VisualQuestions, VisualState
 
 SIZE = 10  # squares of a grid, each way
 LEFT, TOP, WIDE = 30.0, 16.0, 29.0  # of the grid; one square is WIDE units
@@ -262,7 +262,7 @@ def moved(rng: random.Random) -> VisualState:
 
 
 def reflected(rng: random.Random, point: Cell, on_line: Cell) -> tuple[tuple[Cell, Cell], Cell]:
-    """A line through ``one`` along the grid or across its squares, as two far points, and the point's mirror image."""
+    """A line through ``on_line`` along the grid or across its squares, as two far points, and the mirror image."""
     (px, py), (x, y) = point, on_line
     match rng.randrange(4):
         case 0:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from rlvr.envs.tasks.answers import items
 from rlvr.envs.visual import workings
 from rlvr.envs.visual.canvas import INK, UNITS, Canvas, Colour, Point
-from rlvr.envs.visual.seen import LOOK, VisualQuestions, VisualState
+from rlvr.envs.visual.visual_questions import LOOK, VisualQuestions, VisualState
 
 NODES = (7, 8, 8, 9, 11)
 EDGES = (9, 11, 14, 20, 26)

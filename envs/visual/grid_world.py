@@ -12,7 +12,7 @@ from rlvr.envs.core.task import Transition
 from rlvr.envs.core.verdict import Verdict, correct, wrong
 from rlvr.envs.rewards.graders.action import read_action
 from rlvr.envs.visual.canvas import COLOURS, INK, PAPER, UNITS, Canvas, star
-from rlvr.envs.visual.seen import Visual
+from rlvr.envs.visual.visual_questions import Visual
 
 MOVES = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 GOES_ON = Verdict(0.0, "partial", reason="the game goes on")

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from rlvr.envs.visual.canvas import COLOURS, GREY, INK, SHAPES, Canvas, Point, shape
-from rlvr.envs.visual.seen import LOOK, VisualQuestions, VisualState
+from rlvr.envs.visual.visual_questions import LOOK, VisualQuestions, VisualState
 
 PAINTS = ("red", "blue", "green", "yellow", "purple", "black")
 COUNTS, SIZES = (1, 2, 3, 4), (0, 1, 2)  # sizes: small, middle, large

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rlvr.envs.visual import workings
 from rlvr.envs.visual.canvas import COLOURS, INK, UNITS, Canvas, star
-from rlvr.envs.visual.seen import LOOK, VisualQuestions, VisualState
+from rlvr.envs.visual.visual_questions import LOOK, VisualQuestions, VisualState
 
 SIZES = (5, 7, 9, 11, 14)
 SHORTEST = (7, 10, 14, 20, 26)  # steps of the shortest way, at least

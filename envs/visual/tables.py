@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from rlvr.envs.tasks.answers import listed
 from rlvr.envs.visual.canvas import INK, UNITS, Canvas
-from rlvr.envs.visual.seen import VisualQuestions, VisualState
+from rlvr.envs.visual.visual_questions import VisualQuestions, VisualState
 
 PEOPLE = ("Ann", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gus", "Hana", "Ivo")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun")

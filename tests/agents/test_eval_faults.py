@@ -359,7 +359,7 @@ def test_a_record_with_an_episode_of_each_task_is_summed_up_though_the_server_an
     assert code == 0
     assert "success 10/10 = 1.000" in out
     assert f"{MANY - 10} episodes failed through no fault of the policy" in err
-    assert MOST_IN_A_ROW <= plain_server.calls.total() - before <= MANY - 10
+    assert plain_server.calls.total() - before >= MOST_IN_A_ROW
 
 
 @pytest.mark.parametrize("json_too", [False, True])

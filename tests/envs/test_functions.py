@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from rlvr.envs.tools import Call, Functions, ToolError, ToolFault, write_call
-from rlvr.envs.tools.functions.plain import NeedsThisProcess, plain_copy
+from rlvr.envs.tools.functions.portable import NeedsThisProcess, portable_copy
 from rlvr.envs.tools.tool import NotInTime
 from rlvr.envs.vector import VectorEnv
 
@@ -189,11 +189,11 @@ def changing() -> None:
 )
 def test_what_uses_more_than_its_arguments_is_not_plain(function: Any):
     with pytest.raises(NeedsThisProcess):
-        plain_copy(function)
+        portable_copy(function)
 
 
 @pytest.mark.parametrize("function", [even, match, power, describe])
 def test_what_uses_constants_and_functions_of_its_kind_is_plain(function: Any):
-    copy = plain_copy(function)
+    copy = portable_copy(function)
     assert copy is not function
     assert copy.__code__ is function.__code__

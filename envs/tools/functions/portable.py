@@ -23,7 +23,7 @@ class NeedsThisProcess(Exception):
     """A function uses something that another process would not have, or have another of."""
 
 
-def plain_copy(function: Any) -> FunctionType:
+def portable_copy(function: Any) -> FunctionType:
     """A copy of a function that can be pickled with all that it uses.
 
     That is: its arguments, constants, the standard library, the errors of tools, and functions that use no more. A list
