@@ -6,6 +6,7 @@ import os
 import random
 import re
 import socket
+import socketserver
 import subprocess
 import sys
 from collections.abc import Callable
@@ -35,6 +36,17 @@ from .children import child as child_process
 from .children import take_default_signals
 
 take_default_signals()
+
+report_error = socketserver.BaseServer.handle_error
+
+
+def handle_error(server: socketserver.BaseServer, request: Any, client_address: Any) -> None:
+    """Print what a test's server raises, but not that a client has gone away."""
+    if not isinstance(sys.exc_info()[1], ConnectionError):
+        report_error(server, request, client_address)
+
+
+socketserver.BaseServer.handle_error = handle_error  # type: ignore[method-assign]
 
 # The same examples on every run; HYPOTHESIS_PROFILE=explore looks for new ones.
 settings.register_profile("fixed", deadline=None, derandomize=True)

@@ -290,9 +290,8 @@ class ViewerServer(WebServer):
 
     def run(self) -> None:
         """Serve until a signal; Ctrl-C raises KeyboardInterrupt when everything is closed."""
-        self._indexing.start()
         try:
+            self._indexing.start()
             super().run()
         finally:
-            self._stopped.set()
-            self._indexing.join()
+            self._stopped.set()  # the index waits for it where it is closed

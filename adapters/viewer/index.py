@@ -85,6 +85,8 @@ class EpisodeIndex:
         self._local = threading.local()
         self._open: list[sqlite3.Connection] = []
         self._guard = threading.Lock()
+        self._writing = threading.Lock()  # SQLite crashes where a connection is closed that another thread uses
+        self._closed = threading.Event()
         self.path = self._claim(folder or cache_folder())
         self._writer = self._prepared()
         self._committed = 0.0
@@ -161,9 +163,11 @@ class EpisodeIndex:
         return connection
 
     def close(self) -> None:
-        """Close every connection, and delete an index that was made for this viewer alone."""
-        for connection in self._open:
-            connection.close()
+        """Close every connection, when `update` has stopped; delete an index that was made for this viewer alone."""
+        self._closed.set()
+        with self._writing:
+            for connection in self._open:
+                connection.close()
         self._mark("closed")
         if self._lock is not None and not self._lock.closed:
             self._lock.close()
@@ -173,7 +177,13 @@ class EpisodeIndex:
     # --- writing ---
 
     def update(self, stopped: Callable[[], bool] = lambda: False) -> bool:
-        """Take in what is new; whether anything was. One thread at a time may call it."""
+        """Take in what is new, until it is `stopped` or the index is closed; whether anything was."""
+        with self._writing:
+            if self._closed.is_set():
+                return False
+            return self._update(lambda: stopped() or self._closed.is_set())
+
+    def _update(self, stopped: Callable[[], bool]) -> bool:
         changed = False
         indexed = {row["path"]: row for row in self._writer.execute("SELECT * FROM files")}
         present = set()

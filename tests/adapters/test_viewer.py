@@ -10,9 +10,11 @@ import json
 import math
 import re
 import socket
+import threading
 import urllib.error
 import urllib.request
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -192,6 +194,19 @@ def test_an_index_is_kept_made_anew_when_it_is_broken_and_not_shared(tmp_path, i
     third.close()
     third.path.write_bytes(b"no database" * 1_000)
     assert found(indexed(path)) == [0, 1]
+
+
+def test_an_index_is_closed_while_it_takes_files_in(tmp_path):
+    index = EpisodeIndex(
+        find_sources([write(tmp_path / "a.jsonl", *(episode(n) for n in range(5_000)))]), tmp_path / "i"
+    )
+    begun = threading.Event()
+    with ThreadPoolExecutor() as pool:
+        updating = pool.submit(index.update, lambda: begun.set() or False)
+        assert begun.wait(60)
+        index.close()
+        updating.result()  # raises where it met a closed connection
+    assert not index.update(), "a closed index takes nothing in"
 
 
 def test_an_index_that_a_viewer_left_open_is_read_through_before_it_is_trusted(tmp_path, indexed, monkeypatch):

@@ -117,9 +117,6 @@ class Server(ThreadingHTTPServer):
             self.answers.append(env.solve())
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        pass
-
     def end(self) -> None:
         self.stopped.set()
         self.shutdown()

@@ -196,9 +196,6 @@ class Server(ThreadingHTTPServer):
     def base(self) -> str:
         return f"http://127.0.0.1:{self.server_port}"
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        pass
-
 
 @pytest.fixture
 def server() -> Iterator[Server]:

@@ -114,9 +114,6 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        pass
-
 
 @pytest.fixture(scope="module")
 def base() -> Iterator[str]:
