@@ -17,10 +17,10 @@ from typing import Any
 import gymnasium as gym
 
 from rlvr.agents import Conversation, Episode, Message, Reply
+from rlvr.agents.chat_template import CLOSING, OPENING
 from rlvr.agents.conversation import TEXT_ALONE, observation_to_message, opening_messages, require_text
-from rlvr.agents.driver.active_episode import ActiveEpisode
 from rlvr.agents.driver.env_calls import EnvCall
-from rlvr.agents.template_words import CLOSING, OPENING
+from rlvr.agents.driver.episode_loop import ActiveEpisode
 from rlvr.envs import Verdict
 from rlvr.envs.core.code_rule import CodeRefused, code_allowed, make_env, require_code, settings_are_data
 from rlvr.envs.core.hints import did_you_mean

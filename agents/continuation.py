@@ -15,9 +15,8 @@ from typing import Any
 import gymnasium as gym
 
 from rlvr.agents.conversation import Agent, Conversation, Message, TokenSequence
-from rlvr.agents.driver.active_episode import ActiveEpisode, replay
 from rlvr.agents.driver.env_calls import DEFAULT_SECONDS, ThreadedEnvCalls
-from rlvr.agents.driver.episode_loop import EpisodeLoop
+from rlvr.agents.driver.episode_loop import ActiveEpisode, EpisodeLoop, replay
 from rlvr.agents.episode import Episode, Turn
 from rlvr.envs import TextEnv
 from rlvr.envs.core.images import text_of

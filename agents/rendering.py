@@ -15,10 +15,17 @@ from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from rlvr.agents.chat_template import (
+    CLOSING,
+    OPENING,
+    TemplateStopped,
+    Turn,
+    render_template,
+    require_variables,
+    template_words,
+)
 from rlvr.agents.conversation import Conversation, Message, require_text
 from rlvr.agents.plain_text import PlainText, any_of, control_tokens
-from rlvr.agents.template_words import CLOSING, OPENING, Turn, template_words
-from rlvr.agents.template_worker import TemplateStopped, render_template, require_variables
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -12,9 +12,8 @@ from typing import Any
 import gymnasium as gym
 
 from rlvr.agents.conversation import Agent, Conversation
-from rlvr.agents.driver.active_episode import ActiveEpisode, new_episode
 from rlvr.agents.driver.env_calls import DEFAULT_SECONDS, EnvCalls, ThreadedEnvCalls, close_in_time
-from rlvr.agents.driver.episode_loop import EpisodeLoop
+from rlvr.agents.driver.episode_loop import ActiveEpisode, EpisodeLoop, new_episode
 from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.envs.core.registry import without_checkers
 from rlvr.envs.tasks.digests import env_digest

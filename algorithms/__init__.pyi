@@ -37,6 +37,7 @@ from rlvr.algorithms.losses.likelihood import (
     verifree_loss as verifree_loss,
 )
 from rlvr.algorithms.losses.policy import (
+    merge_stats as merge_stats,
     policy_loss as policy_loss,
 )
 from rlvr.algorithms.losses.preference import (
@@ -44,9 +45,6 @@ from rlvr.algorithms.losses.preference import (
     dpo_loss as dpo_loss,
     ln_dpo_loss as ln_dpo_loss,
     simpo_loss as simpo_loss,
-)
-from rlvr.algorithms.losses.stats import (
-    merge_stats as merge_stats,
 )
 from rlvr.algorithms.losses.values import (
     ValueHead as ValueHead,

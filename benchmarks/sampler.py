@@ -23,9 +23,9 @@ import numpy as np
 import torch
 import transformers
 
-from rlvr.agents.models.decoding import Sampling, sample
 from rlvr.agents.models.sampling import LOGITS_AT_ONCE, uniforms
 from rlvr.agents.models.tiny import tiny_policy
+from rlvr.agents.models.transformers import Sampling, sample
 from rlvr.algorithms.learner.batch import token_budget_batches
 from rlvr.algorithms.learner.head import score_hidden
 from rlvr.algorithms.learner.scoring import sequence_logprobs

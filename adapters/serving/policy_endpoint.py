@@ -33,7 +33,7 @@ import gymnasium as gym
 
 from rlvr.adapters.serving.loopback import Answer, HttpError, HttpRequest, LoopbackServer
 from rlvr.agents import Message
-from rlvr.agents.template_words import CLOSING, OPENING
+from rlvr.agents.chat_template import CLOSING, OPENING
 from rlvr.envs import Verdict
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.core.verdict import Status, env_error

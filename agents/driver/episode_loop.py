@@ -1,19 +1,294 @@
-"""The loop that plays many episodes at once, whatever they are played for."""
+"""The loop that plays many episodes at once, whatever they are played for, and `ActiveEpisode`, one under way.
+
+Whoever plays an episode does it through `ActiveEpisode`: the rollout, continuations from states inside episodes, and
+the sessions of foreign trainers. It makes the calls of the environment and records what they return; where and when
+they run is the caller's business.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any, Final
 
-from rlvr.agents.conversation import Agent, Conversation, Reply, capability
-from rlvr.agents.driver.active_episode import ActiveEpisode, Env
-from rlvr.agents.driver.env_calls import PLAYED, CallRaised, EnvCall, EnvCalls, Event, Outcome
+import gymnasium as gym
 
+from rlvr.agents.conversation import (
+    FLAWS,
+    Agent,
+    Conversation,
+    Reply,
+    TokenSequence,
+    capability,
+    observation_to_message,
+    opening_messages,
+)
+from rlvr.agents.driver.env_calls import (
+    NO_CALL,
+    PLAYED,
+    CallRaised,
+    EnvCall,
+    EnvCalls,
+    Event,
+    Outcome,
+    TimeLimitExceeded,
+)
+from rlvr.agents.episode import Episode, RolloutRequest, Turn
+from rlvr.envs import Verdict
+from rlvr.envs.core.images import text_of
+from rlvr.envs.core.verdict import Provoked, env_error, provoked_verdict
+from rlvr.envs.vector.step_trials import StepHistory
+
+Env = gym.Env[Any, str]
 Submit = Callable[[Sequence[Conversation]], list["Future[Reply]"]]
 ActEach = Callable[[Sequence[Conversation]], Iterator[tuple[int, Reply]]]
 LATER = -1  # the index of a future that is no reply
+LARGEST: Final = 3.4e38  # of rewards: learners keep them as 32-bit floats
+
+
+@dataclass(slots=True)
+class ActiveEpisode:
+    """An episode and what it is played with.
+
+    Attributes:
+        env: the environment; None until it has been made, and after one that failed.
+        episode: the record. It has the tokens once the episode has ended or is paused.
+        conversation: what the agent sees; only this class changes it.
+        use_system: whether the conversation begins with the environment's system prompt.
+        info: the last ``info`` of the environment.
+        make: makes another environment, in which a step that is over its time is played again.
+    """
+
+    env: Env | None
+    episode: Episode
+    conversation: Conversation
+    use_system: bool = True
+    info: dict[str, Any] = field(default_factory=dict)
+    make: Callable[[], Env] | None = None
+
+    # the beginning
+
+    def reset_call(self, index: int, make: Callable[[], Env] | None = None) -> EnvCall:
+        """The call that begins the episode, or plays again what there is of it."""
+        episode = self.episode
+        seed, options = episode.seed, options_of(episode)
+
+        def reset(env: Env) -> tuple[Any, dict[str, Any]]:
+            if not episode.turns:
+                return env.reset(seed=seed, options=options)
+            *_, (_, observation) = replay(env, episode)
+            return observation, {}
+
+        return EnvCall(index, self.env, reset, make)
+
+    def begin(self, outcome: Outcome) -> bool:
+        """Record what `reset_call` returned; whether the episode has ended, which only a fault brings about."""
+        if self.env is not None:
+            self.conversation.env = self.env.unwrapped
+        where = "replay" if self.episode.turns else "reset"
+        if isinstance(outcome, BaseException):
+            return self._fault(outcome, where)
+        try:
+            observation, self.info = outcome
+            if self.episode.turns:
+                self._continue(observation)
+            else:
+                self._begin(observation)
+        except Exception as error:  # somebody else's environment returns anything
+            return self.fail(where, error)
+        return False
+
+    def _begin(self, observation: Any) -> None:
+        episode, info = self.episode, self.info
+        episode.index = info.get("index", episode.index)
+        episode.split = info.get("split", episode.split)
+        episode.level = info.get("level", episode.level)
+        if self.use_system and info.get("system"):
+            episode.system = info["system"]
+        episode.examples = opening_messages(None, info.get("examples", ()))
+        self.conversation.messages += episode.opening()
+        self.conversation.opening = len(self.conversation.messages)
+        if info.get("tools"):
+            episode.tools = self.conversation.tools = json.dumps(info["tools"])
+        self._observe(observation)
+
+    def _continue(self, observation: Any) -> None:
+        """Continue an episode that was paused and whose turns so far have been played again."""
+        episode, conversation = self.episode, self.conversation
+        if text_of(observation) != episode.turns[-1].observation:
+            raise ValueError("the environment returned another observation the second time: it cannot be continued")
+        *before, last = episode.messages()[:-1]  # the last message is the empty action of the turn that was paused
+        conversation.messages.extend(before)
+        conversation.opening = len(episode.opening())
+        conversation.rendered = len(before) if len(episode.turns) > 1 else 0
+        conversation.messages.append(last)
+        conversation.tools = episode.tools
+        conversation.tokens = episode.tokens.copy()
+        conversation.partial_completion, episode.partial_completion = episode.partial_completion, TokenSequence()
+
+    # a turn
+
+    def answer(self, reply: Reply, index: int = 0) -> EnvCall:
+        """Record the agent's reply; the call that plays it, which does nothing when the episode ends or pauses here."""
+        return EnvCall(index, self.env, self.record(reply), self.make, self.played)
+
+    def played(self) -> StepHistory:
+        """What the episode is played again with, its last action included."""
+        episode = self.episode
+        if episode.seed is None:
+            return StepHistory()
+        first = episode.turns[0].observation
+        return StepHistory((episode.seed, options_of(episode)), first, [turn.action for turn in episode.turns])
+
+    def record(self, reply: Reply) -> Callable[[Env], Any] | None:
+        """Record the agent's reply; what plays it in the environment, None when the episode ends or pauses here."""
+        episode, conversation, turn = self.episode, self.conversation, self.episode.turns[-1]
+        turn.action, turn.stop = text, stop = reply.text, reply.stop
+        turn.limit, turn.flaw = reply.limit, reply.flaw
+        if stop == "stop" or stop == "length":
+            conversation.append_reply(reply)
+            turn.end = len(conversation.tokens.ids)
+            return lambda env: env.step(text)
+        turn.end = len(conversation.tokens)
+        if reply.stop == "pause":
+            conversation.append_reply(reply)
+            episode.partial_completion = conversation.partial_completion.copy()
+        elif reply.stop == "context":
+            episode.truncated = True
+            episode.verdict = turn.verdict = Verdict(0.0, "wrong", reason=_full(turn.limit))
+        else:
+            episode.verdict = turn.verdict = env_error(str(reply.error), "agent")
+        return None
+
+    def step(self, outcome: Outcome) -> bool:
+        """Record what the call of `answer` returned; whether the episode has ended or is paused."""
+        if outcome is NO_CALL:
+            self._keep_tokens()
+            return True
+        if isinstance(outcome, BaseException):
+            return self._fault(outcome, "step")
+        turn, episode = self.episode.turns[-1], self.episode
+        try:
+            observation, reward, terminated, truncated, self.info = outcome
+            turn.reward = float(reward)
+            if not abs(turn.reward) <= LARGEST:  # also NaN
+                raise ValueError(f"the reward was {reward!r}: it must be a number of at most {LARGEST:.2g} either way")
+            turn.verdict = verdict = self.info.get("verdict")
+            if verdict is not None and not verdict.valid:  # a fault ends the episode, also in the middle
+                turn.reward, truncated = 0.0, not terminated
+            if not (terminated or truncated):
+                self._observe(observation)
+                return False
+        except Exception as error:  # somebody else's environment returns anything
+            return self.fail("step", error)
+        episode.terminated, episode.truncated = bool(terminated), bool(truncated)
+        episode.verdict = _explained(turn.verdict or _from_reward(turn.reward, self.info), turn)
+        turn.verdict = turn.verdict and episode.verdict
+        episode.final_observation = text_of(observation)
+        self._keep_tokens()
+        return True
+
+    def take(self, call: EnvCall, outcome: Outcome) -> bool:
+        """Record what a call of this episode returned; whether the episode has ended or is paused."""
+        self.env = None if isinstance(outcome, TimeLimitExceeded) else call.env
+        return self.step(outcome) if self.conversation.messages else self.begin(outcome)
+
+    # what both need
+
+    def fail(self, where: str, error: Exception) -> bool:
+        """End the episode: "timeout" where nothing came in time, a 0 if the action made that, else "env_error"."""
+        if isinstance(error, TimeLimitExceeded) and error.provoked:
+            self.episode.verdict = provoked_verdict("the environment", f"{where}: {error}")
+            self.episode.terminated = True
+        elif isinstance(error, Provoked):
+            self.episode.verdict = provoked_verdict(where, f"{error}")
+            self.episode.terminated = True
+        elif isinstance(error, TimeLimitExceeded):
+            self.episode.verdict = env_error(str(error), where, timeout=True)
+        else:
+            self.episode.verdict = env_error(error, where)
+        if self.episode.turns:
+            self.episode.turns[-1].reward = 0.0
+        self._keep_tokens()
+        return True
+
+    def _fault(self, error: BaseException, where: str) -> bool:
+        if not isinstance(error, Exception):  # somebody wants the process to end
+            raise error
+        return self.fail(where, error)
+
+    def _observe(self, observation: Any) -> None:
+        message = observation_to_message(observation, self.info)
+        turn = Turn(message["content"], message["role"], "", "stop")
+        if len(message) > 2:
+            turn.image = message["images"][0]
+        self.episode.turns.append(turn)
+        self.conversation.messages.append(message)
+
+    def _keep_tokens(self) -> None:
+        if self.conversation.tokens:
+            self.episode.tokens = self.conversation.tokens.copy()
+
+
+def _full(limit: str) -> str:
+    return "the context was full before the reply" + (f" ({limit})" if limit else "")
+
+
+def _explained(verdict: Verdict, turn: Turn) -> Verdict:
+    """A verdict that is not right says that the last reply was cut, or what came in its place."""
+    reasons = [FLAWS[turn.flaw]] if turn.flaw in FLAWS else []
+    if turn.stop == "length":
+        reasons.append(f"the reply was cut at {turn.limit or 'its token limit'}")
+    if not reasons or verdict.success or not verdict.valid:
+        return verdict
+    unread = verdict.status == "wrong" and not verdict.reward and turn.flaw in FLAWS and turn.flaw != "bad_call"
+    return verdict.replace(
+        status="unparsable" if unread else verdict.status, reason=f"{'; '.join(reasons)}: {verdict.reason}"
+    )
+
+
+def new_episode(env_id: str, request: RolloutRequest, env_digest: str = "") -> Episode:
+    """The record of an episode that has not begun."""
+    return Episode(
+        env_id=env_id,
+        key=request.key(env_id),
+        seed=request.seed,
+        group=request.group,
+        sample=request.sample,
+        index=request.index,
+        split=request.split,
+        level=request.level,
+        env_digest=env_digest,
+    )
+
+
+def task_of(episode: Episode) -> RolloutRequest:
+    """The task that an episode is played on."""
+    return RolloutRequest(episode.seed, episode.index, episode.split, episode.level)
+
+
+def options_of(episode: Episode) -> dict[str, Any] | None:
+    """The ``options`` of the reset that begins an episode."""
+    options = {"index": episode.index, "split": episode.split, "level": episode.level}
+    return {name: value for name, value in options.items() if value is not None} or None
+
+
+def replay(env: Env, episode: Episode) -> Iterator[tuple[Turn, Any]]:
+    """Play an episode again: each turn with what the environment observes before it; the last action is not played."""
+    observation, _ = env.reset(seed=episode.seed, options=options_of(episode))
+    for number, turn in enumerate(episode.turns):
+        if number:
+            observation = env.step(episode.turns[number - 1].action)[0]
+        yield turn, observation
+
+
+def _from_reward(reward: float, info: dict[str, Any]) -> Verdict:
+    """A verdict for an environment that gives none: ``info["success"]``, else whether the reward is positive."""
+    success = bool(info.get("success", reward > 0))
+    return Verdict(reward, "correct" if success else "wrong", reason="the environment gives a reward and no verdict")
 
 
 @dataclass(slots=True)

@@ -18,8 +18,8 @@ from itertools import islice
 from typing import Any, Protocol
 
 from rlvr.agents.conversation import Agent, Conversation, Message, Reply
-from rlvr.agents.driver.active_episode import ActiveEpisode, new_episode
 from rlvr.agents.driver.env_calls import NO_CALL
+from rlvr.agents.driver.episode_loop import ActiveEpisode, new_episode
 from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.agents.players.seat_controls import control_match, moved, observed
 from rlvr.agents.rollout import Rollout

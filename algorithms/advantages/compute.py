@@ -8,9 +8,9 @@ from typing import Any
 
 from rlvr.algorithms.advantages.token_returns import whiten
 from rlvr.algorithms.advantages.token_rewards import floats, mask_of, token_kl
-from rlvr.algorithms.core.groups import as_rewards
 from rlvr.algorithms.core.inputs import AdvantageInputs
 from rlvr.algorithms.core.lazy_torch import Numbers, Tensor, torch
+from rlvr.algorithms.core.sequences import as_rewards
 from rlvr.algorithms.recipe.advantage import ADVANTAGES, Advantage
 from rlvr.algorithms.recipe.loss_parts import Choices
 

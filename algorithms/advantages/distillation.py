@@ -6,9 +6,9 @@ from typing import Any
 
 from rlvr.algorithms.advantages.gather import ragged
 from rlvr.algorithms.advantages.token_rewards import mask_of, why
-from rlvr.algorithms.core.groups import as_floats
 from rlvr.algorithms.core.inputs import AdvantageInputs
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
+from rlvr.algorithms.core.sequences import as_floats
 from rlvr.algorithms.recipe.advantage import Advantage, Played, Sources
 from rlvr.algorithms.recipe.loss_parts import Choices
 

@@ -14,9 +14,9 @@ import math
 from typing import Any
 
 from rlvr.algorithms.advantages.token_rewards import mask_of
-from rlvr.algorithms.core.groups import EPS, Groups, as_floats, as_rewards
 from rlvr.algorithms.core.inputs import AdvantageInputs
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
+from rlvr.algorithms.core.sequences import EPS, Groups, as_floats, as_rewards
 from rlvr.algorithms.recipe.advantage import Advantage
 from rlvr.algorithms.recipe.loss_parts import Choices
 

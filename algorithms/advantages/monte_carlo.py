@@ -14,9 +14,9 @@ from rlvr.algorithms.advantages.gather import ragged, ragged_ints
 from rlvr.algorithms.advantages.token_returns import gae
 from rlvr.algorithms.advantages.token_rewards import at_last_token, mask_of, why
 from rlvr.algorithms.advantages.turn_returns import Turns, per_turn
-from rlvr.algorithms.core.groups import Groups, as_floats
 from rlvr.algorithms.core.inputs import AdvantageInputs
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
+from rlvr.algorithms.core.sequences import Groups, as_floats
 from rlvr.algorithms.recipe.advantage import Advantage, Played, Sources
 from rlvr.algorithms.recipe.loss_parts import Choices
 

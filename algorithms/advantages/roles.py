@@ -8,9 +8,9 @@ from typing import Any
 from rlvr.algorithms.advantages.gather import turns
 from rlvr.algorithms.advantages.token_rewards import mask_of, why
 from rlvr.algorithms.advantages.turn_returns import returns_of_turns
-from rlvr.algorithms.core.groups import Groups, as_rewards
 from rlvr.algorithms.core.inputs import AdvantageInputs
 from rlvr.algorithms.core.lazy_torch import Numbers, Tensor, torch
+from rlvr.algorithms.core.sequences import Groups, as_rewards
 from rlvr.algorithms.recipe.advantage import Advantage, Played, Sources
 from rlvr.algorithms.recipe.loss_parts import Choices
 

@@ -9,9 +9,9 @@ from typing import Any
 from rlvr.agents.episode import Episode
 from rlvr.algorithms.advantages.group_baselines import group_z
 from rlvr.algorithms.advantages.token_rewards import why
-from rlvr.algorithms.core.groups import Groups
 from rlvr.algorithms.core.inputs import AdvantageInputs
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
+from rlvr.algorithms.core.sequences import Groups
 from rlvr.algorithms.recipe.advantage import Advantage, Played, Sources
 from rlvr.algorithms.recipe.loss_parts import Choices
 

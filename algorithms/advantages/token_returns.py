@@ -13,10 +13,9 @@ from typing import Any
 from rlvr.algorithms.advantages.gather import earned_per_token, state_values
 from rlvr.algorithms.advantages.group_baselines import group_mean
 from rlvr.algorithms.advantages.token_rewards import at_last_token, floats, mask_of, token_rewards
-from rlvr.algorithms.core.groups import Groups, as_floats, as_rewards
 from rlvr.algorithms.core.inputs import AdvantageInputs
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
-from rlvr.algorithms.core.sequences import as_mask
+from rlvr.algorithms.core.sequences import Groups, as_floats, as_mask, as_rewards
 from rlvr.algorithms.recipe.advantage import Advantage
 from rlvr.algorithms.recipe.loss_parts import Choices
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from rlvr.algorithms.core.groups import as_floats
 from rlvr.algorithms.core.inputs import AdvantageInputs
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
-from rlvr.algorithms.core.sequences import as_mask
+from rlvr.algorithms.core.sequences import as_floats, as_mask
 from rlvr.algorithms.losses.kl import reward_kl
 from rlvr.algorithms.recipe.loss_parts import Choices
 

@@ -7,10 +7,9 @@ from typing import Any
 from rlvr.algorithms.advantages.gather import state_values, turns, turns_as_steps
 from rlvr.algorithms.advantages.token_returns import bootstrap, gae, return_to_go, whiten
 from rlvr.algorithms.advantages.token_rewards import floats, mask_of, why
-from rlvr.algorithms.core.groups import EPS, Groups, as_floats
 from rlvr.algorithms.core.inputs import AdvantageInputs
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
-from rlvr.algorithms.core.sequences import as_mask
+from rlvr.algorithms.core.sequences import EPS, Groups, as_floats, as_mask
 from rlvr.algorithms.recipe.advantage import Advantage
 from rlvr.algorithms.recipe.loss_parts import Choices
 

@@ -21,8 +21,8 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from rlvr.algorithms.core.groups import Groups, as_floats, as_rewards
 from rlvr.algorithms.core.lazy_torch import Numbers, Tensor, torch
+from rlvr.algorithms.core.sequences import Groups, as_floats, as_rewards
 from rlvr.envs.curriculum.rates import PassRates as PassRates  # at home there, for trainers without torch
 
 G = TypeVar("G")

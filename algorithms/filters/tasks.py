@@ -1,4 +1,4 @@
-"""Filters of tasks: which are drawn again; `rlvr.algorithms.sampling.tasks` draws."""
+"""Filters of tasks: which are drawn again; `rlvr.algorithms.sampling.collect` draws."""
 
 from __future__ import annotations
 

@@ -29,8 +29,7 @@ from rlvr.algorithms.learner.scoring import (
 )
 from rlvr.algorithms.learner.token_trace import note_imitation, note_no_gradient, note_update
 from rlvr.algorithms.learner.world import ProcessWorld, whole
-from rlvr.algorithms.losses.policy import policy_loss
-from rlvr.algorithms.losses.stats import merge_stats
+from rlvr.algorithms.losses.policy import merge_stats, policy_loss
 from rlvr.algorithms.recipe.presets import Preset
 
 T = TypeVar("T")

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rlvr.algorithms.core.groups import Groups, as_rewards
 from rlvr.algorithms.core.inputs import LossInputs
 from rlvr.algorithms.core.lazy_torch import Numbers, Tensor, torch
-from rlvr.algorithms.core.sequences import Denominators, SequenceIndex, as_mask, count_denominators, sequences_of
+from rlvr.algorithms.core.sequences import (
+    Denominators,
+    Groups,
+    SequenceIndex,
+    as_mask,
+    as_rewards,
+    count_denominators,
+    sequences_of,
+)
 from rlvr.algorithms.losses.aggregation import aggregate
 
 

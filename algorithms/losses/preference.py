@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rlvr.algorithms.core.groups import Groups, as_rewards
 from rlvr.algorithms.core.inputs import LossInputs, MissingInput
 from rlvr.algorithms.core.lazy_torch import Numbers, Tensor, torch
-from rlvr.algorithms.core.sequences import SequenceIndex, as_mask, sequences_of
+from rlvr.algorithms.core.sequences import Groups, SequenceIndex, as_mask, as_rewards, sequences_of
 
 Batch = LossInputs | Mapping[str, object]
 

@@ -17,9 +17,8 @@ from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.agents.players.self_play import SelfPlayRollout
 from rlvr.agents.rollout import Rollout
 from rlvr.algorithms.config import ConfigError, TrainConfig
-from rlvr.algorithms.sampling.collect import Collected, Collector, Play
+from rlvr.algorithms.sampling.collect import Collected, Collector, Play, TaskOrder
 from rlvr.algorithms.sampling.protocol import Sampler
-from rlvr.algorithms.sampling.tasks import TaskOrder
 from rlvr.algorithms.schedules.background import BackgroundRollout
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from rlvr.agents.evaluation import summarise
 from rlvr.algorithms.runs.run_folder import Clock
-from rlvr.algorithms.sampling.tasks import TaskOrder
+from rlvr.algorithms.sampling.collect import TaskOrder
 from rlvr.algorithms.train.setup import RunSetup
 from rlvr.algorithms.train.state import log, require_finite
 from rlvr.algorithms.train.step_metrics import evaluation_metrics

@@ -22,8 +22,8 @@ from rlvr.algorithms.learner.critic import Critic
 from rlvr.algorithms.learner.learner import Learner, merge_steps
 from rlvr.algorithms.learner.optimiser import Optimiser
 from rlvr.algorithms.losses.likelihood import verifree_loss
+from rlvr.algorithms.losses.policy import merge_stats
 from rlvr.algorithms.losses.preference import best_worst_pairs, dpo_loss, ln_dpo_loss, simpo_loss
-from rlvr.algorithms.losses.stats import merge_stats
 from rlvr.algorithms.recipe.advantage import Sources
 from rlvr.algorithms.recipe.all_algorithms import ALGORITHMS
 from rlvr.algorithms.recipe.objectives import Objective

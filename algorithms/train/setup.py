@@ -28,10 +28,10 @@ from rlvr.algorithms.recipe.presets import Preset
 from rlvr.algorithms.runs.checkpoints import frozen_digest
 from rlvr.algorithms.runs.run_folder import RunFolder, SilentFolder, Stopwatch
 from rlvr.algorithms.runs.trackers import open_tracker
+from rlvr.algorithms.sampling.collect import TaskOrder
 from rlvr.algorithms.sampling.env_source import digests_of, env_source
 from rlvr.algorithms.sampling.opponents import LearnerOpponents
 from rlvr.algorithms.sampling.protocol import PolicyWeights
-from rlvr.algorithms.sampling.tasks import TaskOrder
 from rlvr.algorithms.schedules.schedules import build_schedule
 from rlvr.algorithms.train.backends import build_sampler, learner_class, load_model
 from rlvr.algorithms.train.callbacks import Callback, LoggedSteps

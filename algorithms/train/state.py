@@ -17,9 +17,8 @@ from rlvr.algorithms.recipe.off_policy import samples_off_policy
 from rlvr.algorithms.runs.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint, require_frozen, step_name
 from rlvr.algorithms.runs.run_folder import Clock
 from rlvr.algorithms.runs.trackers import figures
-from rlvr.algorithms.sampling.collect import Collected
+from rlvr.algorithms.sampling.collect import Collected, TaskOrder
 from rlvr.algorithms.sampling.env_source import require_same_tasks
-from rlvr.algorithms.sampling.tasks import TaskOrder
 from rlvr.algorithms.train.callbacks import TimedCallback
 from rlvr.algorithms.train.interrupts import RunInterrupted
 from rlvr.algorithms.train.policy_gradient import PolicyGradient

@@ -1,7 +1,7 @@
 """What the text games share: reading a move, the verdicts of a game that goes on, and the frame of a turn.
 
 A move is read in one way everywhere: what the last ``\\boxed{}`` of the visible text holds, or the whole reply when
-that is the move; where this is no move, its plainer readings (``rlvr.envs.rewards.moves``). What cannot be read and
+that is the move; where this is no move, its plainer readings (``rlvr.envs.rewards.dressing``). What cannot be read and
 what the rules forbid costs a turn and is answered with what is legal.
 """
 
@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 from rlvr.envs.core.seeding import stream
 from rlvr.envs.core.task import Task
 from rlvr.envs.core.verdict import Verdict, correct, wrong
+from rlvr.envs.rewards.dressing import plainer_moves
 from rlvr.envs.rewards.extraction import extract_visible, visible_text
-from rlvr.envs.rewards.moves import plainer_moves
 
 BOX: Final = "\\boxed{"
 MOST: Final = 200  # characters of a move; a longer text is a move of no game

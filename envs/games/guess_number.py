@@ -12,8 +12,8 @@ from typing import NamedTuple
 from rlvr.envs.core.task import Task
 from rlvr.envs.core.verdict import Verdict, correct
 from rlvr.envs.games.common import without_separators
+from rlvr.envs.rewards.dressing import plainer_moves
 from rlvr.envs.rewards.extraction import visible_text
-from rlvr.envs.rewards.moves import plainer_moves
 
 # For each level: how many numbers there are to choose from, and the largest that may be among them.
 LEVELS = ((15, 99), (31, 99), (100, 999), (1_000, 9_999), (1_000_000, 9_999_999))

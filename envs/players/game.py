@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from rlvr.envs.core.seeding import stream
 from rlvr.envs.core.verdict import Verdict
-from rlvr.envs.rewards.moves import MAX_MOVE_CHARS, plainer_moves
+from rlvr.envs.rewards.dressing import MAX_MOVE_CHARS, plainer_moves
 
 CHANCE: Final = -1
 TRIES: Final = 3  # illegal moves of one seat in one game; the last of them forfeits it

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from rlvr.envs.players.fouls import foul_in
 from rlvr.envs.players.game import CHANCE, SeatGame, check_range, evenly
 from rlvr.envs.players.nouns import NOUNS, PROPERTIES
-from rlvr.envs.rewards.moves import move_text
+from rlvr.envs.rewards.dressing import move_text
 
 WORDS: Final = 12  # of a game
 ROUNDS: Final = 3  # secret words of each team

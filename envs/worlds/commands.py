@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import NamedTuple
 
+from rlvr.envs.rewards.dressing import CHOOSING, VERBS, plainer_moves
 from rlvr.envs.rewards.extraction import MAX_COMPLETION_CHARS, extract_visible, visible_text
-from rlvr.envs.rewards.moves import CHOOSING, VERBS, plainer_moves
 
 LONGEST = 120  # characters of a command
 BOX_ONLY = ("boxed",)

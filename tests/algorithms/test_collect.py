@@ -12,8 +12,7 @@ from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode, RolloutRequest, Turn
 from rlvr.algorithms.config import ConfigError, load_config
 from rlvr.algorithms.filters.lengths import longest_completion
-from rlvr.algorithms.sampling.collect import Collector
-from rlvr.algorithms.sampling.tasks import TaskOrder, TaskPool
+from rlvr.algorithms.sampling.collect import Collector, TaskOrder, TaskPool
 from rlvr.envs import Verdict
 from rlvr.envs.curriculum.controllers import RateSampler
 from rlvr.envs.rewards.shaping import kimi_length, soft_overlong

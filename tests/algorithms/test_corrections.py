@@ -9,7 +9,7 @@ import torch
 
 from rlvr.algorithms.core.sequences import SequenceIndex
 from rlvr.algorithms.losses.corrections import correction_weights
-from rlvr.algorithms.losses.stats import effective_sample_size
+from rlvr.algorithms.losses.policy import effective_sample_size
 from rlvr.algorithms.recipe.loss_parts import CorrectionInputs, geo_mask, icepop, off_policy_mask, seq_mis, seq_tis, tis
 
 RHO = torch.tensor([[4.0, 0.25, 1.5, 99.0], [0.2, 1.0, 1.0, 99.0]])  # products 1.5 and 0.2

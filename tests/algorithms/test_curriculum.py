@@ -15,7 +15,7 @@ from rlvr.agents.episode import RolloutRequest
 from rlvr.agents.evaluation import read_episodes
 from rlvr.algorithms.config import ConfigError, TrainConfig, load_config
 from rlvr.algorithms.runs.run_folder import read_jsonl
-from rlvr.algorithms.sampling.tasks import TaskOrder, TaskPool, build_pool
+from rlvr.algorithms.sampling.collect import TaskOrder, TaskPool, build_pool
 from rlvr.algorithms.train.run import Trainer
 
 from .runs import CALCULATOR, GSM8K, GUESS, Callback, RunServer, differences, small

@@ -23,11 +23,10 @@ from rlvr.agents.rollout import Rollout
 from rlvr.algorithms.config import ConfigError, TrainConfig, load_config
 from rlvr.algorithms.learner.learner import Learner
 from rlvr.algorithms.learner.optimiser import Optimiser, schedule
-from rlvr.algorithms.sampling.collect import Collector
+from rlvr.algorithms.sampling.collect import Collector, TaskOrder
 from rlvr.algorithms.sampling.confirm import Confirmation
 from rlvr.algorithms.sampling.embedded import CopiedSampler
 from rlvr.algorithms.sampling.protocol import PolicyWeights, SamplerError, policy_weights
-from rlvr.algorithms.sampling.tasks import TaskOrder
 from rlvr.algorithms.sampling.vllm import ServerSampler, VLLMSampler
 from rlvr.algorithms.train.backends import load_model
 from rlvr.algorithms.train.methods import build_method

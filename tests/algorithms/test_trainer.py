@@ -26,7 +26,7 @@ from rlvr.algorithms.learner.learner import Learner
 from rlvr.algorithms.recipe.presets import PRESETS
 from rlvr.algorithms.runs.checkpoints import CheckpointError, list_checkpoints, load_checkpoint
 from rlvr.algorithms.runs.run_folder import RunFolderError, read_jsonl
-from rlvr.algorithms.sampling.tasks import TaskOrder
+from rlvr.algorithms.sampling.collect import TaskOrder
 from rlvr.algorithms.train.run import Trainer
 from rlvr.envs import TextEnv
 

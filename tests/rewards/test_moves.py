@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from rlvr.envs import TextEnv
 from rlvr.envs.games.common import Game
 from rlvr.envs.games.guess_number import GuessNumber
+from rlvr.envs.rewards.dressing import plainer_moves
 from rlvr.envs.rewards.graders.action import match_action
-from rlvr.envs.rewards.moves import plainer_moves
 from rlvr.envs.worlds.game import WorldGame
 
 # What may stand around any move.

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
+from rlvr.envs.rewards.dressing import plainer_texts
 from rlvr.envs.rewards.errors import BadOption, BadReference
 from rlvr.envs.rewards.extraction import (
     MARKERS,
@@ -17,7 +18,6 @@ from rlvr.envs.rewards.extraction import (
     last_tagged,
     visible_text,
 )
-from rlvr.envs.rewards.moves import plainer_texts
 
 _WRAPPER = re.compile(r"\\(?:text|texttt|textbf|textrm|mathrm|mathbf|mbox)\s*\{([^{}]*)\}")
 _ACTION_LINE = re.compile(

@@ -6,10 +6,10 @@ import pytest
 
 pytest.importorskip("transformers")
 
-from rlvr.agents import template_worker
+from rlvr.agents import chat_template
+from rlvr.agents.chat_template import TemplateStopped
 from rlvr.agents.models.tiny import tiny_tokenizer
 from rlvr.agents.rendering import Renderer
-from rlvr.agents.template_worker import TemplateStopped
 
 COSTLY = {
     "loops": "{% for a in range(99999) %}" * 3 + "{% endfor %}" * 3,
@@ -24,7 +24,7 @@ COSTLY = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COSTLY)
 def test_a_template_that_costs_too_much_is_one_sentence(name: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(template_worker, "CPU_SECONDS", 1.0)
+    monkeypatch.setattr(chat_template, "CPU_SECONDS", 1.0)
     tokenizer = tiny_tokenizer()
     right = tokenizer.chat_template
     tokenizer.chat_template = COSTLY[name] + right
@@ -40,7 +40,7 @@ def test_a_worker_renders_what_the_tokenizer_does():
     messages = [{"role": "system", "content": "Rule. \ud800 \u2028"}, {"role": "user", "content": "<b>\n\x00é"}]
     for generate in (False, True):
         plain = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=generate)
-        assert template_worker.render_template(tokenizer, messages, None, {}, generate=generate) == plain
+        assert chat_template.render_template(tokenizer, messages, None, {}, generate=generate) == plain
 
 
 @pytest.mark.parametrize(
