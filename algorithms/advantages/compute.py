@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlvr.algorithms.advantages.token_returns import whiten
 from rlvr.algorithms.advantages.token_rewards import floats, mask_of, token_kl
 from rlvr.algorithms.core.inputs import AdvantageInputs
 from rlvr.algorithms.core.lazy_torch import Numbers, Tensor, torch
 from rlvr.algorithms.core.sequences import as_rewards
-from rlvr.algorithms.recipe.advantage import ADVANTAGES, Advantage
-from rlvr.algorithms.recipe.loss_parts import Choices
+from rlvr.algorithms.recipe.advantage import Advantage
+
+if TYPE_CHECKING:  # a preset checks that its advantage is registered, which comes after this import
+    from rlvr.algorithms.recipe.presets import Preset
 
 
 def compute_advantages(
-    rewards: Numbers, group: Numbers, preset: Choices, batch: AdvantageInputs | Mapping[str, object] | None = None
+    rewards: Numbers, group: Numbers, preset: Preset, batch: AdvantageInputs | Mapping[str, object] | None = None
 ) -> Tensor:
     """The advantages of a preset: [B], or [B, T] where they differ within a sequence.
 
     rewards [B], group [B] ints (ignored by estimators without groups). `batch` carries what some estimators need
-    besides, as `AdvantageInputs` or a mapping of its entries; `ADVANTAGES[preset.advantage].needs` names them.
+    besides, as `AdvantageInputs` or a mapping of its entries; `preset.estimator.needs` names them.
 
     Compute them once, over the whole batch: groups, batch statistics and whitening must not see micro-batches.
 
@@ -29,7 +31,7 @@ def compute_advantages(
         MissingInput: an entry is missing; says what it is.
         ValueError: rewards or an entry are misshapen or not finite, or the batch is packed.
     """
-    advantage = ADVANTAGES[preset.advantage]
+    advantage = preset.estimator
     rewards = as_rewards(rewards)  # [B]
     x = _inputs(batch)
     kl = token_kl(x, preset) if preset.reward_kl_coef and not advantage.kl_per_token else None  # [B, T]
@@ -47,7 +49,7 @@ def compute_advantages(
 
 
 def critic_targets(
-    rewards: Numbers, preset: Choices, batch: AdvantageInputs | Mapping[str, object]
+    rewards: Numbers, preset: Preset, batch: AdvantageInputs | Mapping[str, object]
 ) -> tuple[Tensor, Tensor]:
     """What the critic should have said: (targets [B, T], mask [B, T] of where they hold), for presets with a critic.
 
@@ -56,7 +58,7 @@ def critic_targets(
     Raises:
         ValueError: the preset has no critic.
     """
-    advantage = ADVANTAGES[preset.advantage]
+    advantage = preset.estimator
     if not advantage.critic:
         raise ValueError(f"preset {preset.name!r} (advantage {preset.advantage!r}) has no critic")
     x = replace(_inputs(batch), rewards=as_rewards(rewards))

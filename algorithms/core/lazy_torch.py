@@ -23,21 +23,19 @@ else:
     class _Torch:
         """Stands for the module; says what to install where it is missing."""
 
-        _module: Any = None
-
         def __getattr__(self, name: str) -> Any:
-            if _Torch._module is None:
-                try:
-                    _Torch._module = importlib.import_module("torch")
-                except ModuleNotFoundError as error:
-                    if error.name != "torch":
-                        raise
-                    raise ModuleNotFoundError(
-                        "this part of rlvr.algorithms computes with torch, which is not installed: "
-                        'pip install "rlvr[train]"',
-                        name="torch",
-                    ) from None
-            return getattr(_Torch._module, name)
+            try:
+                module = importlib.import_module("torch")
+            except ModuleNotFoundError as error:
+                if error.name != "torch":
+                    raise
+                raise ModuleNotFoundError(
+                    "this part of rlvr.algorithms computes with torch, which is not installed: "
+                    'pip install "rlvr[train]"',
+                    name="torch",
+                ) from None
+            self.__dict__ = vars(module)  # from now on names are found as in the module itself
+            return getattr(module, name)
 
     torch = _Torch()
     Tensor = "torch.Tensor"

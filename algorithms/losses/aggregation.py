@@ -10,8 +10,7 @@ from __future__ import annotations
 from rlvr.algorithms.core.inputs import MissingInput
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
 from rlvr.algorithms.core.sequences import Denominators, SequenceIndex
-from rlvr.algorithms.recipe.loss_parts import AGGREGATIONS, Aggregation, BatchLoss, register_aggregation
-from rlvr.envs.core.hints import one_of
+from rlvr.algorithms.recipe.loss_parts import Aggregation, BatchLoss, register_aggregation
 
 
 class TokenMean(Aggregation):
@@ -56,14 +55,7 @@ class ConstantLength(Aggregation):
 
     def reduce(self, x: BatchLoss) -> Tensor:
         # L = sum_i sum_t l_it / (B max_length)                     [B, T] -> []  Dr. GRPO 2503.20783
-        return x.sums.sum() / (x.n_sequences * self._length(x.denominators))
-
-    def check(self, denominators: Denominators) -> None:
-        """The constant must be given, and be a number of tokens."""
-        self._length(denominators)
-
-    def _length(self, denominators: Denominators) -> float:
-        length = denominators.max_length
+        length = x.denominators.max_length
         if length is None:
             raise MissingInput(
                 f"aggregation {self.name!r} (Dr. GRPO) needs 'max_length' in the batch or the denominators: a "
@@ -71,7 +63,7 @@ class ConstantLength(Aggregation):
             )
         if not 0 < length < float("inf"):
             raise ValueError(f"max_length must be a positive number of tokens, not {length}")
-        return length
+        return x.sums.sum() / (x.n_sequences * length)
 
 
 class PromptMean(Aggregation):
@@ -137,7 +129,7 @@ for _aggregation in (
 def aggregate(
     loss: Tensor,
     sequences: SequenceIndex,
-    how: str,
+    how: Aggregation,
     denominators: Denominators,
     group: Tensor | None = None,
     count_empty_sequences: bool = True,
@@ -149,26 +141,24 @@ def aggregate(
     of the micro-batch or the rank, which is another loss.
 
     Raises:
-        ValueError: there is no such aggregation, or it gives more than one number.
+        MissingInput, ValueError: it cannot divide by these counts, or gives more than one number.
     """
-    if how not in AGGREGATIONS:
-        one_of("aggregation", how, AGGREGATIONS)
     every, counts = count_empty_sequences, denominators
     n_sequences = counts.n_sequences if every else counts.n_live_sequences
     n_prompts = counts.n_prompts if every else counts.n_live_prompts
-    total = AGGREGATIONS[how].reduce(BatchLoss(loss, sequences, counts, group, n_sequences, n_prompts))
+    total = how.reduce(BatchLoss(loss, sequences, counts, group, n_sequences, n_prompts))
     if total.dim():
-        raise ValueError(f"aggregation {how!r} gives one number, not a shape of {tuple(total.shape)}")
+        raise ValueError(f"aggregation {how.name!r} gives one number, not a shape of {tuple(total.shape)}")
     return total
 
 
-def regulariser_aggregation(aggregation: str, ratio_level: str) -> str:
+def regulariser_aggregation(aggregation: Aggregation, ratio_level: str) -> Aggregation:
     """How a per-token regulariser (KL, entropy) is aggregated beside the policy term.
 
     A loss per sequence has no token sum: the regulariser takes the form whose on-policy denominator equals that of the
     sequence loss (a geometric mean divides by |y|, a product does not).
     """
-    if not AGGREGATIONS[aggregation].per_sequence:
+    if not aggregation.per_sequence:
         return aggregation
     # on policy d exp(mean_t log r_t) = (1/|y|) sum_t d log pi_t, and d prod_t r_t = sum_t d log pi_t
-    return SequenceMeanOfTokenMeans.name if ratio_level == "sequence" else SequenceMeanOfTokenSums.name
+    return SequenceMeanOfTokenMeans() if ratio_level == "sequence" else SequenceMeanOfTokenSums()

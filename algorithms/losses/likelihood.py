@@ -17,6 +17,8 @@ from rlvr.algorithms.core.sequences import (
     sequences_of,
 )
 from rlvr.algorithms.losses.aggregation import aggregate
+from rlvr.algorithms.recipe.loss_parts import AGGREGATIONS
+from rlvr.envs.core.hints import one_of
 
 
 def nll_loss(
@@ -40,7 +42,8 @@ def nll_loss(
     if denominators.n_tokens <= 0:
         raise ValueError("no token is trained on: the batch is empty")
     # l_t = -log pi(y_t), mean over trained tokens                    [B, T]  maximum likelihood
-    loss = aggregate(-new, sequences, aggregation, denominators)  # [B, T] -> []
+    one_of("aggregation", aggregation, AGGREGATIONS)
+    loss = aggregate(-new, sequences, AGGREGATIONS[aggregation], denominators)  # [B, T] -> []
     with torch.no_grad():
         mean = sequences.sum(-new).sum() / mask.sum().clamp(min=1)  # of this micro-batch alone, for the log
     return loss, {

@@ -21,7 +21,7 @@ from rlvr.algorithms.core.sequences import (
 from rlvr.algorithms.losses.aggregation import aggregate, regulariser_aggregation
 from rlvr.algorithms.losses.corrections import correction_weights, sequence_correction_weights
 from rlvr.algorithms.losses.kl import kl_loss
-from rlvr.algorithms.recipe.loss_parts import AGGREGATIONS, Clipped, CorrectionInputs, Terms
+from rlvr.algorithms.recipe.loss_parts import Clipped, CorrectionInputs, Terms
 from rlvr.algorithms.recipe.presets import Preset
 
 LOGPROBS = ("old_logprobs", "behaviour_logprobs", "ref_logprobs")
@@ -77,13 +77,14 @@ def policy_loss(
         denominators = count_denominators(dataclasses.replace(batch, mask=sequences.mask))
     elif "max_length" in preset.needs and denominators.max_length is None:
         denominators = dataclasses.replace(denominators, max_length=batch.max_length)
-    _check_counts(denominators, preset)
+    if denominators.n_tokens <= 0 or denominators.n_live_sequences <= 0:
+        raise ValueError("all sequences are masked: the batch has no trained token, skip the update")
     count = preset.count_empty_sequences
-    loss = aggregate(parts.loss, sequences, preset.aggregation, denominators, group, count)  # []
+    loss = aggregate(parts.loss, sequences, preset.reduction, denominators, group, count)  # []
     stats = {"policy_loss": loss.detach()}
     extra = _regularisers(parts.columns, parts.terms, preset)
     if extra is not None:
-        how = regulariser_aggregation(preset.aggregation, preset.ratio_level)
+        how = regulariser_aggregation(preset.reduction, preset.ratio_level)
         term = aggregate(extra, sequences, how, denominators, group, count)  # []
         stats["regulariser_loss"] = term.detach()
         loss = loss + term
@@ -171,12 +172,6 @@ def _advantages(batch: LossInputs, why: str, sequences: SequenceIndex, dtype: to
         f"advantages have shape {tuple(value.shape)}; expected one per sequence ({sequences.n},) or per token "
         f"{tuple(mask.shape)}"
     )
-
-
-def _check_counts(denominators: Denominators, preset: Preset) -> None:
-    if denominators.n_tokens <= 0 or denominators.n_live_sequences <= 0:
-        raise ValueError("all sequences are masked: the batch has no trained token, skip the update")
-    AGGREGATIONS[preset.aggregation].check(denominators)
 
 
 def _check_numbers(columns: Columns, advantages: Tensor, sequences: SequenceIndex, preset: Preset) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from rlvr.algorithms.core.inputs import MissingInput
@@ -44,16 +45,8 @@ class Aggregation:
     per_sequence: bool = False  # whether it takes a loss per sequence, and no loss per token
 
     def reduce(self, x: BatchLoss) -> Tensor:
-        """The loss of the batch, []."""
+        """The loss of the batch, []; MissingInput or ValueError for counts that it cannot divide by."""
         raise NotImplementedError
-
-    def check(self, denominators: Denominators) -> None:
-        """Refuse counts that it cannot divide by.
-
-        Raises:
-            MissingInput: one was not counted.
-            ValueError: one is no count.
-        """
 
 
 def _as_aggregation(value: Any) -> Aggregation:
@@ -348,7 +341,7 @@ class Choices:
     arxiv: str = ""
     note: str = ""
 
-    @property
+    @cached_property
     def reward_kl_coef(self) -> float:
         """The coefficient of a KL in the reward; 0 where there is none."""
         return self.kl_coef if self.kl_in == "reward" else 0.0

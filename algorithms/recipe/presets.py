@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 from rlvr.algorithms.recipe.advantage import ADVANTAGES, Advantage
@@ -18,6 +18,7 @@ from rlvr.algorithms.recipe.episode_filter import FILTERS
 from rlvr.algorithms.recipe.loss_parts import (
     AGGREGATIONS,
     CLIP_RULES,
+    Aggregation,
     Choices,
     ClipRule,
     geo_mask,
@@ -88,7 +89,7 @@ class Preset(Choices):
             raise ValueError(
                 f"clip={self.clip!r} works on a ratio of level {' or '.join(levels)}, not {self.ratio_level!r}"
             )
-        over_sequences = AGGREGATIONS[self.aggregation].per_sequence
+        over_sequences = self.reduction.per_sequence
         if self.per_sequence and not over_sequences:
             raise ValueError(
                 f"a loss per sequence (ratio_level={self.ratio_level!r}, clip={self.clip!r}) needs "
@@ -143,15 +144,26 @@ class Preset(Choices):
         if self.per_sequence and per_token:
             raise ValueError(f"{per_token[0]!r} weighs tokens, but this loss is per sequence: use seq_tis or seq_mis")
 
-    @property
+    # Names are looked up once: a name is never registered anew.
+
+    @cached_property
     def clip_rule(self) -> ClipRule:
         """The object of the clip rule."""
         return CLIP_RULES[self.clip]
 
-    @property
+    @cached_property
     def estimator(self) -> Advantage:
         """The object of the advantage."""
         return ADVANTAGES[self.advantage]
+
+    @cached_property
+    def reduction(self) -> Aggregation:
+        """The object of the aggregation."""
+        return AGGREGATIONS[self.aggregation]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The choices alone: objects that names stand for need not survive a pickle."""
+        return {choice.name: getattr(self, choice.name) for choice in dataclasses.fields(self)}
 
     @property
     def per_sequence(self) -> bool:
@@ -173,7 +185,7 @@ class Preset(Choices):
             or self.clip_rule.acts_without_advantage(self)
         )
 
-    @property
+    @cached_property
     def needs(self) -> frozenset[str]:
         """Entries that `policy_loss` requires in the batch besides `mask` and `advantages`."""
         names = {name for correction in self.corrections for name in correction.rule.needs}
@@ -183,7 +195,7 @@ class Preset(Choices):
             names.add("behaviour_logprobs")
         if self.kl_in == "loss" and self.kl_coef > 0:
             names.add("ref_logprobs")
-        names |= {*AGGREGATIONS[self.aggregation].needs}
+        names |= {*self.reduction.needs}
         if self.entropy_coef:
             names.add("entropy")
         return frozenset(names)
@@ -201,11 +213,7 @@ class Preset(Choices):
             extras.append(f"{self.behaviour_penalty:g} (new - behaviour)^2")
         if self.entropy_coef:
             extras.append(f"-{self.entropy_coef:g} entropy")
-        return (
-            f"{AGGREGATIONS[self.aggregation].formula} of "
-            + "; ".join(parts)
-            + "".join(f"; + {extra}" for extra in extras)
-        )
+        return f"{self.reduction.formula} of " + "; ".join(parts) + "".join(f"; + {extra}" for extra in extras)
 
     def replace(self, **changes: Unpack[ChoiceChanges]) -> Preset:
         """The same row with other choices.

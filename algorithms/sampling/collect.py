@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import compress
 from typing import Any
 
+import gymnasium as gym
+
 from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.algorithms.config import ConfigError, TrainConfig
 from rlvr.algorithms.filters.order import acting
@@ -25,6 +27,7 @@ from rlvr.envs.curriculum.rates import PassRates, Retirement
 
 # Plays requests, or paused episodes, to the end; a `Rollout` is one.
 Play = Callable[[Sequence[RolloutRequest | Episode]], list[Episode]]
+STEPS_WITHOUT_VALID = 3  # without a valid episode, after which a run ends
 Curriculum = LevelController | EasyToHard | RateSampler
 
 
@@ -428,3 +431,33 @@ def _one_each(rule: EpisodeFilter, method: str, values: Sequence[Any], count: in
     if len(values) != count:
         raise ValueError(f"the filter {rule.name!r} returns {len(values)} values in {method} for {count} episodes")
     return values
+
+
+class NoValidEpisodeError(gym.error.Error):
+    """The environment fails in every episode."""
+
+
+class ValidSteps:
+    """Ends a run whose steps have no valid episode: nothing is learned from them, and they would be over in no time.
+
+    Attributes:
+        count: of such steps, one after another.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self, episodes: list[Episode]) -> None:
+        """Count a step.
+
+        Raises:
+            NoValidEpisodeError: it is the last of so many.
+        """
+        self.count = 0 if any(episode.valid for episode in episodes) else self.count + 1
+        if self.count >= STEPS_WITHOUT_VALID:
+            verdict = episodes[-1].verdict if episodes else None
+            reason = verdict.reason if verdict is not None else "there was no episode"
+            raise NoValidEpisodeError(
+                f"no episode of {self.count} steps in a row was valid, so nothing was learned; the last failed: "
+                f"{reason}. Mend that, and go on with --resume"
+            )

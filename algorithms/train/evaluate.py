@@ -8,8 +8,7 @@ from rlvr.agents.evaluation import summarise
 from rlvr.algorithms.runs.run_folder import Clock
 from rlvr.algorithms.sampling.collect import TaskOrder
 from rlvr.algorithms.train.setup import RunSetup
-from rlvr.algorithms.train.state import log, require_finite
-from rlvr.algorithms.train.step_metrics import evaluation_metrics
+from rlvr.algorithms.train.step_log import evaluation_metrics, log, require_finite
 
 
 def evaluate(run: RunSetup, name: str) -> None:

@@ -10,8 +10,8 @@ from rlvr.algorithms.runs.trackers import push_policy
 from rlvr.algorithms.train.evaluate import evaluate
 from rlvr.algorithms.train.interrupts import RunInterrupted
 from rlvr.algorithms.train.setup import RunSetup
-from rlvr.algorithms.train.state import StepSample, begin_run, log_step, require_finite, save_checkpoint, save_policy
-from rlvr.algorithms.train.step_metrics import staleness
+from rlvr.algorithms.train.state import begin_run, save_checkpoint, save_policy
+from rlvr.algorithms.train.step_log import StepSample, log_step, require_finite, staleness
 
 
 class Trainer(RunSetup):

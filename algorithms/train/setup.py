@@ -28,7 +28,7 @@ from rlvr.algorithms.recipe.presets import Preset
 from rlvr.algorithms.runs.checkpoints import frozen_digest
 from rlvr.algorithms.runs.run_folder import RunFolder, SilentFolder, Stopwatch
 from rlvr.algorithms.runs.trackers import open_tracker
-from rlvr.algorithms.sampling.collect import TaskOrder
+from rlvr.algorithms.sampling.collect import TaskOrder, ValidSteps
 from rlvr.algorithms.sampling.env_source import digests_of, env_source
 from rlvr.algorithms.sampling.opponents import LearnerOpponents
 from rlvr.algorithms.sampling.protocol import PolicyWeights
@@ -39,7 +39,6 @@ from rlvr.algorithms.train.game_evaluation import GameEvaluation
 from rlvr.algorithms.train.interrupts import StopSignal
 from rlvr.algorithms.train.methods import build_method
 from rlvr.algorithms.train.saver import Saver
-from rlvr.algorithms.train.step_metrics import ValidSteps
 from rlvr.algorithms.train.warm_start import demonstrations
 
 

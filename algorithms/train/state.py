@@ -1,9 +1,8 @@
-"""What a run keeps in its folder: checkpoints and how it goes on from one, the policy, the log."""
+"""What a run keeps in its folder beside the log: checkpoints and how it goes on from one, and the policy."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,17 +12,14 @@ from rlvr.algorithms.config.train_config import ConfigError
 from rlvr.algorithms.core.lazy_torch import torch
 from rlvr.algorithms.learner.optimiser import build_optimiser
 from rlvr.algorithms.learner.world import assign
-from rlvr.algorithms.recipe.off_policy import samples_off_policy
 from rlvr.algorithms.runs.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint, require_frozen, step_name
 from rlvr.algorithms.runs.run_folder import Clock
-from rlvr.algorithms.runs.trackers import figures
-from rlvr.algorithms.sampling.collect import Collected, TaskOrder
+from rlvr.algorithms.sampling.collect import TaskOrder
 from rlvr.algorithms.sampling.env_source import require_same_tasks
-from rlvr.algorithms.train.callbacks import TimedCallback
 from rlvr.algorithms.train.interrupts import RunInterrupted
 from rlvr.algorithms.train.policy_gradient import PolicyGradient
 from rlvr.algorithms.train.setup import RunSetup
-from rlvr.algorithms.train.step_metrics import collection_metrics, mismatch_warning, role_metrics
+from rlvr.algorithms.train.step_log import log, require_finite
 from rlvr.algorithms.train.warm_start import warm_start
 from rlvr.envs.core.files import make_folder, require_plain
 
@@ -52,17 +48,6 @@ def load_state_dicts(parts: Mapping[str, Stateful | None], states: Mapping[str, 
     for name, part in parts.items():
         if part is not None:
             part.load_state_dict(states[name])
-
-
-@dataclass(frozen=True, slots=True)
-class StepSample:
-    """The episodes of a step before it is learned from: whether they are kept, the step's clock, seconds so far."""
-
-    collected: Collected
-    kept: bool
-    clock: Clock
-    seconds: float
-    sampling: float
 
 
 # checkpoints
@@ -190,77 +175,3 @@ def save_policy(run: RunSetup, folder: Path) -> None:
         model.save_pretrained(folder)
         run.tokenizer.save_pretrained(folder)
     run.world.gather(None)  # nobody reads it before it is there
-
-
-def require_finite(model: Any) -> None:
-    """Look at every weight before tokens are sampled with it: on a GPU a NaN is met as an assertion of the device.
-
-    Raises:
-        FloatingPointError: a weight is NaN or infinite; says which.
-    """
-    for name, parameter in model.named_parameters():
-        # x - x is 0 for numbers and NaN for the rest; the sum cannot overflow, as that of the weights could
-        if bool((parameter.detach() - parameter.detach()).sum() != 0):
-            bad = int((~parameter.detach().isfinite()).sum())
-            raise FloatingPointError(
-                f"{bad} of {parameter.numel()} weights of {name} are NaN or infinite, so nothing can be sampled: go "
-                "back to an earlier checkpoint, lower the learning rate, or use float32"
-            )
-
-
-# the log
-
-
-def log(run: RunSetup, record: dict[str, Any], clock: Clock, **timing: float) -> None:
-    """A line of each log file, the tracker's figures, and the callback's record."""
-    where = {name: record[name] for name in ("phase", "step")}
-    timing = {**clock.read(), **timing}
-    run.folder.log(record, {**where, **timing})
-    if run.tracker is not None:
-        run.tracker.log(figures(record, timing), record.get("warm_step", record["step"]))
-    if isinstance(run.callback, TimedCallback):
-        run.callback.timed(timing)
-    run.callback.step(record)
-
-
-def log_step(run: RunSetup, sample: StepSample, metrics: dict[str, Any], *, learning: float, syncing: float) -> None:
-    """The line of a step, its episodes where they are kept, and a warning where the sampler is far from the learner.
-
-    Args:
-        learning, syncing: seconds of the update, and of handing over its weights.
-    """
-    episodes, seconds = sample.collected.played, sample.seconds
-    sampling = min(sample.sampling, seconds)  # asynchronous sampling goes on meanwhile
-    record = {
-        "phase": "train",
-        "step": run.step,
-        **collection_metrics(episodes),
-        **role_metrics(episodes),
-        **(run.opponents.count(episodes) if run.opponents.pool else {}),
-        **metrics,
-    }
-    sampled = sum(episode.tokens.sampled for episode in episodes)  # tokens of the policy alone
-    log(
-        run,
-        record,
-        sample.clock,
-        collect_seconds=seconds,
-        sample_seconds=sampling,
-        environment_seconds=seconds - sampling,  # with grading, which is a part of a step
-        update_seconds=learning,
-        sync_seconds=syncing,
-        tokens_per_second=sampled / max(seconds, 1e-9),
-        episodes_per_second=len(episodes) / max(seconds, 1e-9),
-    )
-    if sample.kept:
-        for notes in run.world.gather([episode.training for episode in episodes]):  # of its share of them
-            for episode, noted in zip(episodes, notes, strict=True):
-                episode.training |= noted
-        run.folder.write_episodes(f"train-{run.step:06d}", episodes)
-    if run.sampler.versioned:
-        off_policy = samples_off_policy(run.learner.preset)
-        text = mismatch_warning(record, corrected=off_policy, dtype=run.config.model.dtype)
-        # said once, and again when it has become twice as bad
-        if text and record["behaviour_kl_k3"] > 2 * run.worst_mismatch:
-            run.worst_mismatch = record["behaviour_kl_k3"]
-            run.callback.say(f"step {run.step}: {text}")

@@ -129,19 +129,21 @@ def best_scores(env_id: str) -> Sequence[float]:
     return _stored().get(env_id, ())
 
 
-def best_score(spec: Any, level: int) -> float | None:
-    """The figure of a level of an environment; None where its expert scores 1, or its settings are not the id's own.
+def scores_below_1(spec: Any) -> dict[int, float]:
+    """The figure of each level of an environment, from 1, that is below 1; none where its settings are not the id's.
 
     Args:
         spec: of the environment, or None.
-        level: from 1.
     """
     scores = best_scores(spec.id) if spec is not None else ()
-    if not scores or level > len(scores) or scores[level - 1] >= 1:
-        return None
-    usual = gym.registry[spec.id].kwargs if spec.id in gym.registry else {}
-    settings = {name: value for name, value in spec.kwargs.items() if name not in NEUTRAL}
-    return scores[level - 1] if settings == {name: usual[name] for name in usual if name not in NEUTRAL} else None
+    usual = gym.registry[spec.id].kwargs if scores and spec.id in gym.registry else {}
+    if not scores or _settings(spec.kwargs) != _settings(usual):
+        return {}
+    return {level: score for level, score in enumerate(scores, 1) if score < 1}
+
+
+def _settings(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in kwargs.items() if name not in NEUTRAL}
 
 
 def store_best_scores(scores: Mapping[str, Sequence[float]]) -> None:

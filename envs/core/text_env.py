@@ -9,7 +9,7 @@ import random
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, SupportsFloat
 
 import gymnasium as gym
@@ -19,7 +19,7 @@ from gymnasium.utils import seeding
 from rlvr.envs.core.code_rule import require_registered_task
 from rlvr.envs.core.hints import check_reset_options, require_known
 from rlvr.envs.core.images import Image, observation_space
-from rlvr.envs.core.registry import best_score, hooked
+from rlvr.envs.core.registry import hooked, scores_below_1
 from rlvr.envs.core.seeding import IN_SPLIT, KeyedRandom, divide, in_part, shuffled_index, stream
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.core.task import Task, as_turns
@@ -121,7 +121,6 @@ class TextEnv(gym.Env[Any, str]):
         self._state: Any = None
         self._info: dict[str, Any] = {}
         self._transcript: list[str] = []
-        self._best_score: float | None = None  # that is known of the level, where it is below 1
         self._unread = 0  # the last actions in a row that were not understood
         self._stream_seed: int | None = None
         self._streams: dict[tuple[str | None, int], Stream] = {}  # of this seed, by split and level
@@ -174,9 +173,8 @@ class TextEnv(gym.Env[Any, str]):
             info["examples"] = as_turns(examples)
         if task.tools:
             info["tools"] = task.tools
-        self._best_score = best_score(self.spec, level) if self.spec else None
-        if self._best_score is not None:
-            info["best_score"] = self._best_score
+        if level in self._scores_below_1:
+            info["best_score"] = self._scores_below_1[level]
         if self.render_mode:
             self._transcript = [observation]
         return (self.shown(observation) if self._shows else observation), info
@@ -215,8 +213,8 @@ class TextEnv(gym.Env[Any, str]):
         elif turn >= self._limit:
             self._over = truncated = True
             verdict = last_word(verdict, task.out_of_turns(state, turn))
-        if self._over and self._best_score is not None:
-            verdict = verdict.replace(parts={**verdict.parts, "best_score": self._best_score})
+        if self._over and info["level"] in self._scores_below_1:
+            verdict = verdict.replace(parts={**verdict.parts, "best_score": self._scores_below_1[info["level"]]})
         info["verdict"] = verdict
         self._unread = self._unread + 1 if verdict.status == "unparsable" else 0
         if self._over:
@@ -341,7 +339,6 @@ class TextEnv(gym.Env[Any, str]):
         self._over, self._next_index, self._unread = state.over, state.next_index, state.unread
         self._transcript = list(state.transcript)
         self._seed = state.identity["seed"]
-        self._best_score = best_score(self.spec, state.identity["level"]) if self.spec else None
         self._generator, self._np_random_seed = None, None
         if state.generator is not None:
             self.np_random.bit_generator.state = state.generator
@@ -391,6 +388,11 @@ class TextEnv(gym.Env[Any, str]):
             accepts = IN_SPLIT[split] if divided is None else partial(in_part, divided, split)
         self._streams[split, level] = stream = (repr((self.name, split, level, seed))[:-1] + ", ", accepts)
         return stream
+
+    @cached_property
+    def _scores_below_1(self) -> dict[int, float]:
+        """The best score known of each level where that is below 1."""
+        return scores_below_1(self.spec)
 
     @property
     def _identity(self) -> dict[str, Any]:

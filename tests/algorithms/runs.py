@@ -14,7 +14,7 @@ import pytest
 
 from rlvr.algorithms.config import TrainConfig, load_config
 from rlvr.algorithms.train.run import Trainer
-from rlvr.algorithms.train.state import StepSample
+from rlvr.algorithms.train.step_log import StepSample
 
 from ..children import start
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rlvr.algorithms import merge_stats, policy_loss
 from rlvr.algorithms.core.sequences import Denominators, SequenceIndex, count_denominators
 from rlvr.algorithms.losses.aggregation import aggregate
-from rlvr.algorithms.recipe.loss_parts import geo_mask, icepop, seq_tis, tis
+from rlvr.algorithms.recipe.loss_parts import AGGREGATIONS, geo_mask, icepop, seq_tis, tis
 from rlvr.algorithms.recipe.presets import PRESETS
 
 from .cases import KINDS, as_lists, make, pack, take
@@ -240,7 +240,9 @@ def test_worked_example_of_the_aggregations(how: str):
     group = torch.tensor([0, 0, 1, 1])
     loss = torch.tensor([[1.0], [-1.0], [2.0], [3.0]]).expand(4, 6)
     denominators = count_denominators({"mask": mask, "group": group, "max_length": 8})
-    assert aggregate(loss, SequenceIndex(mask), how, denominators, group).item() == pytest.approx(WORKED[how], rel=1e-5)
+    assert aggregate(loss, SequenceIndex(mask), AGGREGATIONS[how], denominators, group).item() == pytest.approx(
+        WORKED[how], rel=1e-5
+    )
 
 
 def test_empty_rows_count_or_leave():

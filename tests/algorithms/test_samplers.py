@@ -31,7 +31,7 @@ from rlvr.algorithms.sampling.vllm import ServerSampler, VLLMSampler
 from rlvr.algorithms.train.backends import load_model
 from rlvr.algorithms.train.methods import build_method
 from rlvr.algorithms.train.run import Trainer
-from rlvr.algorithms.train.step_metrics import mismatch_warning, staleness
+from rlvr.algorithms.train.step_log import mismatch_warning, staleness
 
 from .runs import GUESS, Callback, content, small
 from .vllm_stand_in import StandIn

@@ -19,8 +19,8 @@ from rlvr.adapters.serving.serve import EnvServer
 from rlvr.agents.evaluation import read_episodes
 from rlvr.algorithms.config import ConfigError
 from rlvr.algorithms.sampling import env_source as source
+from rlvr.algorithms.sampling.collect import NoValidEpisodeError
 from rlvr.algorithms.train.run import Trainer
-from rlvr.algorithms.train.step_metrics import NoValidEpisodeError
 
 from ..children import start
 from .runs import GUESS, Callback, differences, small

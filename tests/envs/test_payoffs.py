@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import rlvr
 from rlvr.agents import RandomAgent, Rollout, RolloutRequest, summarise
 from rlvr.envs.cards import card
-from rlvr.envs.core.registry import best_score, best_scores
+from rlvr.envs.core.registry import best_scores, scores_below_1
 from rlvr.envs.fixed_policies import GAP, ReturnSample, always, expert_action, fixed_policies, measure_fixed, play
 from rlvr.envs.players.auctions import AuctionState
 from rlvr.envs.players.bots import bot_odds, make_bot
@@ -281,9 +281,9 @@ def test_the_best_score_known_stands_in_info_verdict_evaluation_and_card():
 
 def test_other_settings_have_no_best_score_known():
     spec = gym.make("rlvr/NimDuel-v0", opponents=["random"]).unwrapped.spec
-    assert best_score(spec, 3) is None
-    assert best_score(gym.make("rlvr/NimDuel-v0").unwrapped.spec, 3) is not None
-    assert best_score(gym.make("rlvr/Countdown-v0").unwrapped.spec, 1) is None
+    assert not scores_below_1(spec)
+    assert scores_below_1(gym.make("rlvr/NimDuel-v0").unwrapped.spec)[3] < 1
+    assert not scores_below_1(gym.make("rlvr/Countdown-v0").unwrapped.spec)
 
 
 @pytest.mark.parametrize("env_id", ["rlvr/NimDuel-v0", "rlvr/TicTacToeDuel-v0"])

@@ -1,21 +1,24 @@
-"""What the log says of the episodes of a step, and when they end a run or are worth a warning."""
+"""The log of a step: its line, what that says of the episodes, and what is worth a warning."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
-import gymnasium as gym
-
 from rlvr.agents.episode import Episode
 from rlvr.agents.evaluation import Evaluation, summarise
+from rlvr.algorithms.recipe.off_policy import samples_off_policy
+from rlvr.algorithms.runs.run_folder import Clock
+from rlvr.algorithms.runs.trackers import figures
+from rlvr.algorithms.sampling.collect import Collected
+from rlvr.algorithms.train.callbacks import TimedCallback
+from rlvr.algorithms.train.setup import RunSetup
 
 MOST_KL = 1e-2  # k3, nats a token; sound engines in half precision stay below 1e-3
 LEAST_ESS = 0.9
-STEPS_WITHOUT_VALID = 3  # without a valid episode, after which a run ends
 
 
 def collection_metrics(episodes: list[Episode]) -> dict[str, Any]:
@@ -145,31 +148,83 @@ def mismatch_warning(metrics: Mapping[str, Any], *, corrected: bool, dtype: str)
     )
 
 
-class NoValidEpisodeError(gym.error.Error):
-    """The environment fails in every episode."""
+@dataclass(frozen=True, slots=True)
+class StepSample:
+    """The episodes of a step before it is learned from: whether they are kept, the step's clock, seconds so far."""
+
+    collected: Collected
+    kept: bool
+    clock: Clock
+    seconds: float
+    sampling: float
 
 
-class ValidSteps:
-    """Ends a run whose steps have no valid episode: nothing is learned from them, and they would be over in no time.
+def require_finite(model: Any) -> None:
+    """Look at every weight before tokens are sampled with it: on a GPU a NaN is met as an assertion of the device.
 
-    Attributes:
-        count: of such steps, one after another.
+    Raises:
+        FloatingPointError: a weight is NaN or infinite; says which.
     """
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def add(self, episodes: list[Episode]) -> None:
-        """Count a step.
-
-        Raises:
-            NoValidEpisodeError: it is the last of so many.
-        """
-        self.count = 0 if any(episode.valid for episode in episodes) else self.count + 1
-        if self.count >= STEPS_WITHOUT_VALID:
-            verdict = episodes[-1].verdict if episodes else None
-            reason = verdict.reason if verdict is not None else "there was no episode"
-            raise NoValidEpisodeError(
-                f"no episode of {self.count} steps in a row was valid, so nothing was learned; the last failed: "
-                f"{reason}. Mend that, and go on with --resume"
+    for name, parameter in model.named_parameters():
+        # x - x is 0 for numbers and NaN for the rest; the sum cannot overflow, as that of the weights could
+        if bool((parameter.detach() - parameter.detach()).sum() != 0):
+            bad = int((~parameter.detach().isfinite()).sum())
+            raise FloatingPointError(
+                f"{bad} of {parameter.numel()} weights of {name} are NaN or infinite, so nothing can be sampled: go "
+                "back to an earlier checkpoint, lower the learning rate, or use float32"
             )
+
+
+def log(run: RunSetup, record: dict[str, Any], clock: Clock, **timing: float) -> None:
+    """A line of each log file, the tracker's figures, and the callback's record."""
+    where = {name: record[name] for name in ("phase", "step")}
+    timing = {**clock.read(), **timing}
+    run.folder.log(record, {**where, **timing})
+    if run.tracker is not None:
+        run.tracker.log(figures(record, timing), record.get("warm_step", record["step"]))
+    if isinstance(run.callback, TimedCallback):
+        run.callback.timed(timing)
+    run.callback.step(record)
+
+
+def log_step(run: RunSetup, sample: StepSample, metrics: dict[str, Any], *, learning: float, syncing: float) -> None:
+    """The line of a step, its episodes where they are kept, and a warning where the sampler is far from the learner.
+
+    Args:
+        learning, syncing: seconds of the update, and of handing over its weights.
+    """
+    episodes, seconds = sample.collected.played, sample.seconds
+    sampling = min(sample.sampling, seconds)  # asynchronous sampling goes on meanwhile
+    record = {
+        "phase": "train",
+        "step": run.step,
+        **collection_metrics(episodes),
+        **role_metrics(episodes),
+        **(run.opponents.count(episodes) if run.opponents.pool else {}),
+        **metrics,
+    }
+    sampled = sum(episode.tokens.sampled for episode in episodes)  # tokens of the policy alone
+    log(
+        run,
+        record,
+        sample.clock,
+        collect_seconds=seconds,
+        sample_seconds=sampling,
+        environment_seconds=seconds - sampling,  # with grading, which is a part of a step
+        update_seconds=learning,
+        sync_seconds=syncing,
+        tokens_per_second=sampled / max(seconds, 1e-9),
+        episodes_per_second=len(episodes) / max(seconds, 1e-9),
+    )
+    if sample.kept:
+        for notes in run.world.gather([episode.training for episode in episodes]):  # of its share of them
+            for episode, noted in zip(episodes, notes, strict=True):
+                episode.training |= noted
+        run.folder.write_episodes(f"train-{run.step:06d}", episodes)
+    if run.sampler.versioned:
+        off_policy = samples_off_policy(run.learner.preset)
+        text = mismatch_warning(record, corrected=off_policy, dtype=run.config.model.dtype)
+        # said once, and again when it has become twice as bad
+        if text and record["behaviour_kl_k3"] > 2 * run.worst_mismatch:
+            run.worst_mismatch = record["behaviour_kl_k3"]
+            run.callback.say(f"step {run.step}: {text}")
