@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from rlvr.adapters.launch.translation import Translation
+from rlvr.adapters.launch.translation import NO_BOUND, Translation
 
 KEPT_HERE = {
     "threads": "of our own learner",
@@ -46,6 +47,7 @@ OF_OUR_LEARNER = {
     "learner.kl_coef_end": "the coefficient of the KL term stays as it is",
     "learner.ema": "the last weights are the policy, not an average",
 }
+ONE_UPDATE = "with one update a batch the ratio is 1, and its gradient that of log pi"
 OF_TINY = ("model.hidden", "model.layers", "model.words")
 # Filters that no trainer has, and when they have no effect.
 OWN_FILTERS = {
@@ -55,6 +57,27 @@ OWN_FILTERS = {
     "keep_correct": "failures stay in the batch",
     "keep_short": "all sequences of a group stay in the batch",
 }
+Ratio = tuple[str, str, bool]  # a clip rule, the level of its ratio, whether that is to the behaviour policy
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """One of our advantages as a trainer computes it.
+
+    options   that ask for it
+    note      how it differs, where it does
+    turns     what the trainer does between turns, where that changes the algorithm
+    groups    whether it compares the members of a group
+    whitened  whether the trainer whitens it by itself
+    plain     options that leave the deviation out again, if there are such
+    """
+
+    options: Mapping[str, Any]
+    note: str = ""
+    turns: str = ""
+    groups: bool = True
+    whitened: bool = False
+    plain: Mapping[str, Any] = field(default_factory=dict)
 
 
 def classify_rest(t: Translation) -> None:
@@ -83,6 +106,10 @@ def classify_rest(t: Translation) -> None:
             _selection(t, name)
         elif name.startswith("sampling.thinking_"):
             _thinking(t, name)
+        elif name == "overrides.count_empty_sequences":
+            _lengthless(t)
+        elif name == "overrides.behaviour_penalty":
+            t.changes(name, f"{t.engine} adds no square of the log-ratio to the behaviour policy")
         elif name in OF_AN_ADVANTAGE:
             t.refuse(name, f"{t.engine} has no advantage that reads it")
 
@@ -133,20 +160,10 @@ def _curriculum(t: Translation, name: str) -> None:
 
 
 def _selection(t: Translation, name: str) -> None:
-    readers = {
-        "selection.max_rounds": {"dynamic_sampling", "active_sampling"},
-        "selection.over_sampling": {"dynamic_sampling", "active_sampling"},
-        "selection.retire_at": {"no_positive_resampling"},
-        "selection.retire_after": {"no_positive_resampling"},
-        "selection.overlong_buffer": {"soft_overlong"},
-        "selection.length_weight": {"length_reward"},
-    }
     if name == "selection.filters":
         classify_filters(t, {})
-    elif readers.get(name, set()) & {*t["selection.filters"]}:
-        t.left(name, "see selection.filters")
     else:
-        t.unused(name, "no filter reads it")
+        t.left(name, "see selection.filters")
 
 
 def _thinking(t: Translation, name: str) -> None:
@@ -167,7 +184,7 @@ def classify_filters(t: Translation, table: Mapping[str, tuple[Mapping[str, Any]
         if name in table:
             options |= table[name][0]
             notes += [f"{name}: {table[name][1]}"] if table[name][1] else []
-        elif not _acts(t, name):
+        elif f"selection.filters.{name}" in t.idle:
             notes.append(f"{name} has no effect here")
         else:
             lost.append(f"{name} is left out ({OWN_FILTERS.get(name, 'nothing takes its part')})")
@@ -179,14 +196,6 @@ def classify_filters(t: Translation, table: Mapping[str, tuple[Mapping[str, Any]
         t.exact("selection.filters", options)
     else:
         t.unused("selection.filters", "no filter")
-
-
-def _acts(t: Translation, name: str) -> bool:
-    if name == "thinking_budget":
-        return bool(t["sampling.thinking_budget"])
-    if name == "partial_rollouts":
-        return bool(t["sampling.segment"])
-    return True
 
 
 def classify_model_name(t: Translation, options: Mapping[str, Any]) -> None:
@@ -205,14 +214,99 @@ def classify_head(t: Translation) -> None:
         t.unused("model.float32_head", "off, or the model is in float32")
 
 
-def classify_bounds(t: Translation) -> None:
-    """Numbers of the clip rule, which go with it."""
+def classify_advantage(
+    t: Translation, table: Mapping[str, Estimator], turns: int | None, discounts: Mapping[str, str], group_size: str
+) -> None:
+    """The advantage, whether it is whitened, its discounts, and the size of the groups that it compares.
+
+    Args:
+        t: what the settings become.
+        table: the advantages that the trainer has.
+        turns: of an episode; None where there is no bound.
+        discounts: the trainer's names of gamma and lam.
+        group_size: the trainer's name of it.
+    """
+    name = t["overrides.advantage"]
+    estimator = table.get(name, Estimator({}))
+    if estimator.turns and turns != 1:
+        t.changes("overrides.advantage", f"{t.engine} {estimator.turns}", estimator.options)
+    elif estimator.note:
+        t.approximate("overrides.advantage", estimator.options, estimator.note)
+    else:
+        t.choose("overrides.advantage", {name: each.options for name, each in table.items()})
+    always = f"{t.engine} whitens the advantages of {name}, always"
+    if "overrides.whiten" not in t.idle:
+        if estimator.whitened:
+            t.exact("overrides.whiten", always)
+        else:
+            t.refuse("overrides.whiten", f"{t.engine} does not whiten the advantages of {name}")
+    elif estimator.plain:
+        t.exact("overrides.whiten", estimator.plain, "their mean is taken off all the same")
+    elif estimator.whitened:
+        t.changes("overrides.whiten", always, estimator.options)
+    for choice, option in discounts.items():
+        if f"overrides.{choice}" not in t.idle:
+            t.exact(f"overrides.{choice}", {option: t[f"overrides.{choice}"]})
+    if t["group_size"] == 1 and estimator.groups:
+        t.refuse("group_size", f"{t.engine} compares the members of a group, and a group of one has none")
+    else:
+        t.exact("group_size", {group_size: t["group_size"]})
+
+
+def classify_critic(t: Translation, clip: str, model: Mapping[str, Any], lr: str, epochs: str = "") -> None:
+    """The critic, where the advantage needs one, by the trainer's names; without one for epochs it has the policy's."""
+    if "overrides.value_clip" in t.idle:
+        return
+    bound = t["overrides.value_clip"]
+    t.exact("overrides.value_clip", {clip: NO_BOUND if bound is None else bound})
+    t.changes("critic.width", f"{t.engine}'s critic is a language model of its own, trained whole", model)
+    t.exact("critic.lr", {lr: t["critic.lr"]})
+    if epochs:
+        t.exact("critic.epochs", {epochs: t["critic.epochs"]})
+    else:
+        t.changes("critic.epochs", f"{t.engine}'s critic makes as many passes as the policy", "learner.epochs")
+
+
+def classify_clip(
+    t: Translation,
+    table: Mapping[Ratio, tuple[Mapping[str, Any], str]],
+    can: str,
+    denominator: Mapping[str, Any] | str = "with overrides.clip",
+) -> None:
+    """The clip rule with its ratio and its bounds.
+
+    Args:
+        t: what the settings become.
+        table: options and a note for each rule and ratio that the trainer has.
+        can: these in words.
+        denominator: what says to which policy the ratio is.
+    """
+    clip, level, policy = t["overrides.clip"], t["overrides.ratio_level"], t["overrides.ratio_denominator"]
+    options, note = table.get((clip, level, policy == "behaviour" and level != "none"), ({}, ""))
+    if options:
+        t.exact("overrides.clip", options, note)
+    else:
+        ratio = f"clip={clip!r} on a ratio of level {level!r} to the {policy} policy"
+        t.refuse("overrides.clip", f"{t.engine} has no {ratio}; it can {can}")
+    t.exact("overrides.ratio_level", "with overrides.clip")
+    if "overrides.ratio_denominator" not in t.idle:
+        t.exact("overrides.ratio_denominator", denominator)
     for choice in BOUNDS:
         if f"overrides.{choice}" not in t.idle:
             t.exact(f"overrides.{choice}", "with overrides.clip")
 
 
-def classify_lengthless(t: Translation) -> None:
+def classify_aggregation(t: Translation, table: Mapping[str, Mapping[str, Any]]) -> None:
+    """The aggregation, by a table to options; in place of another the trainer takes the mean over tokens."""
+    how = t["overrides.aggregation"]
+    if how in table:
+        t.exact("overrides.aggregation", table[how])
+    else:
+        note = f"{t.engine} has no {how}; it has {', '.join(table)}, and would take token_mean"
+        t.changes("overrides.aggregation", note, table["token_mean"])
+
+
+def _lengthless(t: Translation) -> None:
     """Sequences without trained tokens in the denominators."""
     if t["overrides.count_empty_sequences"]:
         t.exact("overrides.count_empty_sequences", "sequences count whatever their mask")
@@ -220,20 +314,12 @@ def classify_lengthless(t: Translation) -> None:
         t.refuse("overrides.count_empty_sequences", f"{t.engine} counts sequences without trained tokens")
 
 
-def classify_groups(t: Translation, options: Mapping[str, Any], compared: bool) -> None:
-    """The size of a group; ``compared``: whether the advantage compares its members."""
-    if t["group_size"] == 1 and compared:
-        t.refuse("group_size", f"{t.engine} compares the members of a group, and a group of one has none")
-    else:
-        t.exact("group_size", options)
-
-
 def classify_segment(t: Translation) -> None:
     """Partial rollouts of a synchronous run."""
-    if t["sampling.segment"] and "partial_rollouts" in t["selection.filters"]:
-        t.changes("sampling.segment", f"{t.engine}'s trainer waits for whole replies")
-    else:
+    if "sampling.segment" in t.idle:
         t.unused("sampling.segment", "no partial rollouts")
+    else:
+        t.changes("sampling.segment", f"{t.engine}'s trainer waits for whole replies")
 
 
 def classify_minibatches(t: Translation, options: Mapping[str, Any]) -> None:
@@ -242,6 +328,13 @@ def classify_minibatches(t: Translation, options: Mapping[str, Any]) -> None:
         t.refuse("learner.minibatches", f"{t['prompts']} prompts cannot be cut into so many parts of one size")
     else:
         t.exact("learner.minibatches", options)
+
+
+def classify_refills(t: Translation, rounds: str, more: str) -> None:
+    """Settings of filters that replace groups, of which the trainer has none: what it does instead."""
+    for name, note in {"selection.max_rounds": rounds, "selection.over_sampling": more}.items():
+        if name not in t.idle:
+            t.left(name, note)
 
 
 def one_update(t: Translation) -> bool:

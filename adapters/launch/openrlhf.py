@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rlvr.adapters.launch import common
+from rlvr.adapters.launch.common import Estimator
 from rlvr.adapters.launch.task_mix import TaskMix, classify_tasks
 from rlvr.adapters.launch.translation import NO_BOUND, Machines, Translation
 
@@ -19,18 +20,25 @@ MODULE = "openrlhf.cli.train_ppo_ray"
 AGENT_FILE = "agent.py"
 ROWS, SUFFIX = "openrlhf", ".jsonl"
 ADVANTAGE = "algo.advantage."
-ESTIMATORS: dict[str, dict[str, Any]] = {
-    "group_mean": {ADVANTAGE + "estimator": "dr_grpo"},
-    "group_z": {ADVANTAGE + "estimator": "group_norm"},
-    "rloo": {ADVANTAGE + "estimator": "rloo"},
-    "reinforce_pp": {ADVANTAGE + "estimator": "reinforce"},
-    "reinforce_pp_baseline": {ADVANTAGE + "estimator": "reinforce_baseline"},
-    "gae": {ADVANTAGE + "estimator": "gae"},
+WHITENED = "whitened by the variance without Bessel's correction"
+ESTIMATORS = {
+    "group_mean": Estimator({ADVANTAGE + "estimator": "dr_grpo"}),
+    "group_z": Estimator({ADVANTAGE + "estimator": "group_norm"}, "1e-9 is added to the deviation, 1e-6 by ours"),
+    "rloo": Estimator({ADVANTAGE + "estimator": "rloo"}),
+    "reinforce_pp": Estimator({ADVANTAGE + "estimator": "reinforce"}, WHITENED, groups=False),
+    "reinforce_pp_baseline": Estimator({ADVANTAGE + "estimator": "reinforce_baseline"}, WHITENED),
+    "gae": Estimator(
+        {ADVANTAGE + "estimator": "gae"},
+        turns="decays by lam at every token of an observation, too",
+        groups=False,
+        whitened=True,
+        plain={ADVANTAGE + "no_std_norm": True},
+    ),
 }
 AGGREGATIONS = {
-    "token_mean": "token-mean",
-    "seq_mean_token_mean": "seq-mean-token-mean",
-    "sequence_mean": "seq-mean-token-mean",
+    "token_mean": {"actor.loss_agg_mode": "token-mean"},
+    "seq_mean_token_mean": {"actor.loss_agg_mode": "seq-mean-token-mean"},
+    "sequence_mean": {"actor.loss_agg_mode": "seq-mean-token-mean"},
 }
 
 
@@ -52,71 +60,30 @@ def classify(t: Translation, mix: TaskMix, machines: Machines, prompt_tokens: in
 
 
 def _advantage(t: Translation, mix: TaskMix) -> None:
-    name = t["overrides.advantage"]
-    if name == "gae" and mix.turns != 1 and t["overrides.lam"] < 1:
-        note = "OpenRLHF decays by lam at every token of an observation, too"
-        t.changes("overrides.advantage", note, ESTIMATORS[name])
-    elif name == "group_z":
-        t.approximate("overrides.advantage", ESTIMATORS[name], "1e-9 is added to the deviation, 1e-6 by ours")
-    elif name in ("reinforce_pp", "reinforce_pp_baseline"):
-        t.approximate("overrides.advantage", ESTIMATORS[name], "whitened by the variance without Bessel's correction")
-    else:
-        t.choose("overrides.advantage", ESTIMATORS)
-    if "overrides.whiten" not in t.idle:
-        if name == "gae":
-            t.exact("overrides.whiten", "OpenRLHF whitens the advantages of gae")
-        else:
-            t.refuse("overrides.whiten", f"OpenRLHF does not whiten the advantages of {name}")
-    elif name == "gae":
-        t.exact("overrides.whiten", {ADVANTAGE + "no_std_norm": True}, "their mean is taken off all the same")
-    for choice, option in {"gamma": "gamma", "lam": "lambd"}.items():
-        if f"overrides.{choice}" not in t.idle:
-            t.exact(f"overrides.{choice}", {ADVANTAGE + option: t[f"overrides.{choice}"]})
-    if "overrides.value_clip" not in t.idle:
-        bound = t["overrides.value_clip"]
-        t.exact("overrides.value_clip", {"critic.value_clip": NO_BOUND if bound is None else bound})
-        note = "OpenRLHF's critic is a language model of its own, trained whole"
-        t.changes("critic.width", note, {"critic.model_name_or_path": t["model.name"]})
-        t.exact("critic.lr", {"critic.adam.lr": t["critic.lr"]})
-        t.changes("critic.epochs", "OpenRLHF's critic makes as many passes as the policy", "learner.epochs")
-    common.classify_groups(t, {"rollout.n_samples_per_prompt": t["group_size"]}, name not in ("gae", "reinforce_pp"))
+    turns = mix.turns if t["overrides.lam"] < 1 else 1  # without a decay turns are one
+    discounts = {"gamma": ADVANTAGE + "gamma", "lam": ADVANTAGE + "lambd"}
+    common.classify_advantage(t, ESTIMATORS, turns, discounts, "rollout.n_samples_per_prompt")
+    model = {"critic.model_name_or_path": t["model.name"]}
+    common.classify_critic(t, "critic.value_clip", model, "critic.adam.lr")
 
 
 def _loss(t: Translation) -> None:
-    clip, level = t["overrides.clip"], t["overrides.ratio_level"]
-    low, high = t["overrides.clip_low"], t["overrides.clip_high"]
-    options: dict[str, Any] = {}
-    note = "log-ratios are held within 20 nats"
-    behaviour = t["overrides.ratio_denominator"] == "behaviour" and level != "none"
-    if clip == "none" and (level == "token" or (level == "none" and common.one_update(t))) and not behaviour:
-        options = {"actor.policy_loss_type": "ppo", "actor.eps_clip_low_high": [NO_BOUND, NO_BOUND]}
-        note = "with one update a batch the ratio is 1, and its gradient that of log pi" if level == "none" else note
-    elif clip == "ppo" and level == "token" and not behaviour:
-        options = {"actor.policy_loss_type": "ppo", "actor.eps_clip_low_high": [low, high]}
-        options |= {} if t["overrides.dual_clip"] is None else {"actor.dual_clip": t["overrides.dual_clip"]}
-    elif clip == "ppo" and level == "sequence" and not behaviour:
-        options, note = {"actor.policy_loss_type": "gspo", "actor.eps_clip_low_high": [low, high]}, ""
-    if options:
-        t.exact("overrides.clip", options, note)
-    else:
-        t.refuse(
-            "overrides.clip",
-            f"OpenRLHF has no clip={clip!r} on a ratio of level {level!r} to the {t['overrides.ratio_denominator']} "
-            "policy; it can ppo on ratios of tokens to the old policy (also without a bound), and gspo",
-        )
-    t.exact("overrides.ratio_level", "with overrides.clip")
-    if "overrides.ratio_denominator" not in t.idle:
-        t.exact("overrides.ratio_denominator", "the policy that the batch was taken with")
-    common.classify_bounds(t)
-    how = t["overrides.aggregation"]
-    if how in AGGREGATIONS:
-        t.exact("overrides.aggregation", {"actor.loss_agg_mode": AGGREGATIONS[how]})
-    else:
-        note = f"OpenRLHF has no {how}; it has {', '.join(AGGREGATIONS)}, and would take token_mean"
-        t.changes("overrides.aggregation", note, {"actor.loss_agg_mode": "token-mean"})
-    common.classify_lengthless(t)
-    if "overrides.behaviour_penalty" not in t.idle:
-        t.changes("overrides.behaviour_penalty", "OpenRLHF adds no square of the log-ratio to the behaviour policy")
+    held = "log-ratios are held within 20 nats"
+    bounds = [t["overrides.clip_low"], t["overrides.clip_high"]]
+    unbounded = {"actor.policy_loss_type": "ppo", "actor.eps_clip_low_high": [NO_BOUND, NO_BOUND]}
+    ppo = {"actor.policy_loss_type": "ppo", "actor.eps_clip_low_high": bounds}
+    if t["overrides.dual_clip"] is not None:
+        ppo["actor.dual_clip"] = t["overrides.dual_clip"]
+    table: dict[common.Ratio, tuple[dict[str, Any], str]] = {
+        ("none", "token", False): (unbounded, held),
+        ("ppo", "token", False): (ppo, held),
+        ("ppo", "sequence", False): ({"actor.policy_loss_type": "gspo", "actor.eps_clip_low_high": bounds}, ""),
+    }
+    if common.one_update(t):
+        table["none", "none", False] = unbounded, common.ONE_UPDATE
+    can = "ppo on ratios of tokens to the old policy (also without a bound), and gspo"
+    common.classify_clip(t, table, can, "the policy that the batch was taken with")
+    common.classify_aggregation(t, AGGREGATIONS)
     if "overrides.entropy_coef" not in t.idle:
         t.exact("overrides.entropy_coef", {"actor.entropy_coef": t["overrides.entropy_coef"]})
 
@@ -224,9 +191,7 @@ def _sampling(t: Translation) -> None:
     keep = {"algo.dynamic_filtering_enable": True, "algo.dynamic_filtering_range": [0.0, 1.0]}
     note = "groups whose mean reward is 0 or 1 are replaced without a limit of rounds"
     common.classify_filters(t, {"dynamic_sampling": (keep, note), "active_sampling": (keep, note)})
-    if {"active_sampling", "dynamic_sampling"} & {*t["selection.filters"]}:
-        t.left("selection.max_rounds", "OpenRLHF refills until the batch is full")
-        t.left("selection.over_sampling", "OpenRLHF asks for as many groups as are missing")
+    common.classify_refills(t, "OpenRLHF refills until the batch is full", "it asks for as many groups as are missing")
 
 
 def _run(t: Translation, mix: TaskMix, machines: Machines) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rlvr.adapters.launch import common
+from rlvr.adapters.launch.common import Estimator
 from rlvr.adapters.launch.task_mix import TaskMix, classify_tasks
 from rlvr.adapters.launch.translation import LaunchRefused, Machines, Translation
 
@@ -20,10 +21,10 @@ TOML_FILE = "rl.toml"
 SUFFIX = ""
 ORCHESTRATOR, TRAINER = "orchestrator.", "trainer."
 LOSS, OPTIMISER = TRAINER + "loss.", TRAINER + "optim."
-ESTIMATORS: dict[str, dict[str, Any]] = {
-    "group_mean": {ORCHESTRATOR + "algo.type": "grpo"},
-    "maxrl": {ORCHESTRATOR + "algo.type": "max_rl"},
-    "rae": {ORCHESTRATOR + "algo.type": "rae", ORCHESTRATOR + "algo.decay": 0.95},
+ESTIMATORS = {
+    "group_mean": Estimator({ORCHESTRATOR + "algo.type": "grpo"}),
+    "maxrl": Estimator({ORCHESTRATOR + "algo.type": "max_rl"}),
+    "rae": Estimator({ORCHESTRATOR + "algo.type": "rae", ORCHESTRATOR + "algo.decay": 0.95}, groups=False),
 }
 NO_MASK = 1.0  # a probability moves by no more than that
 
@@ -45,46 +46,28 @@ def classify(t: Translation, mix: TaskMix, machines: Machines, prompt_tokens: in
 
 def _algorithm(t: Translation) -> None:
     t.exact("algorithm", "by its choices")
-    t.choose("overrides.advantage", ESTIMATORS)
-    for choice in ("gamma", "lam", "whiten"):
+    common.classify_advantage(t, ESTIMATORS, 1, {}, ORCHESTRATOR + "group_size")
+    for choice in ("gamma", "lam"):
         if f"overrides.{choice}" not in t.idle:
-            t.refuse(f"overrides.{choice}", "prime-rl gives an episode one advantage, neither discounted nor whitened")
+            t.refuse(f"overrides.{choice}", "prime-rl gives an episode one advantage, and discounts nothing")
     if "overrides.value_clip" not in t.idle:
         t.refuse("overrides.value_clip", "prime-rl has no critic")
         for name in ("critic.width", "critic.lr", "critic.epochs"):
             t.left(name, "see overrides.value_clip")
-    common.classify_groups(
-        t, {ORCHESTRATOR + "group_size": t["group_size"]}, t["overrides.advantage"] in ("group_mean", "maxrl")
-    )
-    clip, level, denominator = (
-        t["overrides.clip"],
-        t["overrides.ratio_level"],
-        t["overrides.ratio_denominator"],
-    )
+    names = {"type": "default", "adv_tau": 1.0, "kl_tau": t["overrides.behaviour_penalty"]}
     masks = {"dppo": (t["overrides.clip_low"], t["overrides.clip_high"]), "none": (NO_MASK, NO_MASK)}
-    if clip in masks and level == "token" and denominator == "behaviour":
-        low, high = masks[clip]
-        names = {"type": "default", "dppo_mask_low": low, "dppo_mask_high": high, "adv_tau": 1.0}
-        names["kl_tau"] = t["overrides.behaviour_penalty"]
-        t.exact("overrides.clip", {LOSS + name: value for name, value in names.items()})
-    else:
-        t.refuse(
-            "overrides.clip",
-            f"prime-rl has no clip={clip!r} on a ratio of level {level!r} to the {denominator} policy; it can dppo and "
-            "none on ratios of tokens to the behaviour policy",
-        )
-    t.exact("overrides.ratio_level", "with overrides.clip")
-    if "overrides.ratio_denominator" not in t.idle:
-        t.exact("overrides.ratio_denominator", "with overrides.clip")
+    table: dict[common.Ratio, tuple[dict[str, Any], str]] = {}
+    for clip, (low, high) in masks.items():
+        mask = {**names, "dppo_mask_low": low, "dppo_mask_high": high}
+        table[clip, "token", True] = {LOSS + name: value for name, value in mask.items()}, ""
+    common.classify_clip(t, table, "dppo and none on ratios of tokens to the behaviour policy")
     if "overrides.behaviour_penalty" not in t.idle:
         t.exact("overrides.behaviour_penalty", LOSS + "kl_tau")
-    common.classify_bounds(t)
     if t["overrides.aggregation"] == "token_mean":
         t.exact("overrides.aggregation", "the tokens of a step")
     else:
         note = f"prime-rl divides by the tokens of a step (token_mean), not by {t['overrides.aggregation']}"
         t.changes("overrides.aggregation", note, "token_mean")
-    common.classify_lengthless(t)
     if "overrides.entropy_coef" not in t.idle:
         t.refuse("overrides.entropy_coef", "prime-rl has no entropy bonus")
     if "overrides.kl_coef" not in t.idle:
@@ -182,9 +165,7 @@ def _sampling(t: Translation) -> None:
     )
     if "zero_gradient" not in t["selection.filters"]:
         t.options[ORCHESTRATOR + "train.filter_zero_advantages"] = False
-    if {"active_sampling", "dynamic_sampling"} & {*t["selection.filters"]}:
-        t.left("selection.max_rounds", "prime-rl asks for groups until the batch is full")
-        t.left("selection.over_sampling", "prime-rl always has groups under way")
+    common.classify_refills(t, "prime-rl asks for groups until the batch is full", "it always has groups under way")
 
 
 _VLLM = ("gpu_memory_utilization", "enforce_eager", "max_model_len", "enable_prefix_caching", "seed")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlvr.adapters.launch import common
+from rlvr.adapters.launch.common import Estimator
 from rlvr.adapters.launch.task_mix import TaskMix, classify_tasks
 from rlvr.adapters.launch.translation import NO_BOUND, Machines, Translation, shown
 
@@ -20,13 +21,22 @@ ALGORITHM, GENERATOR = "trainer.algorithm.", "generator."
 ENGINE, SAMPLING = GENERATOR + "inference_engine.", GENERATOR + "sampling_params."
 OFF_POLICY = ALGORITHM + "off_policy_correction."
 MANY_TURNS = 64  # where an environment does not say how many turns it may have
-ESTIMATORS: dict[str, dict[str, Any]] = {
-    "group_mean": {ALGORITHM + "advantage_estimator": "grpo", ALGORITHM + "grpo_norm_by_std": False},
-    "group_z": {ALGORITHM + "advantage_estimator": "grpo", ALGORITHM + "grpo_norm_by_std": True},
-    "rloo": {ALGORITHM + "advantage_estimator": "rloo"},
-    "maxrl": {ALGORITHM + "advantage_estimator": "maxrl"},
-    "reinforce_pp": {ALGORITHM + "advantage_estimator": "reinforce++"},
-    "gae": {ALGORITHM + "advantage_estimator": "gae"},
+ESTIMATORS = {
+    "group_mean": Estimator({ALGORITHM + "advantage_estimator": "grpo", ALGORITHM + "grpo_norm_by_std": False}),
+    "group_z": Estimator({ALGORITHM + "advantage_estimator": "grpo", ALGORITHM + "grpo_norm_by_std": True}),
+    "rloo": Estimator({ALGORITHM + "advantage_estimator": "rloo"}, groups=False),
+    "maxrl": Estimator({ALGORITHM + "advantage_estimator": "maxrl"}, "SkyRL adds 1e-6 to the mean"),
+    "reinforce_pp": Estimator(
+        {ALGORITHM + "advantage_estimator": "reinforce++"},
+        turns="ends a return at each observation between the turns",
+        groups=False,
+    ),
+    "gae": Estimator(
+        {ALGORITHM + "advantage_estimator": "gae"},
+        turns="counts observations as steps between the turns",
+        groups=False,
+        whitened=True,
+    ),
 }
 REDUCTIONS = {
     "token_mean": "token_mean",
@@ -111,88 +121,48 @@ def _lengths(t: Translation, mix: TaskMix) -> None:
 
 
 def _advantage(t: Translation, mix: TaskMix) -> None:
-    name, several = t["overrides.advantage"], mix.turns != 1
-    if name in ("reinforce_pp", "gae") and several:
-        what = "ends a return at each observation" if name == "reinforce_pp" else "counts observations as steps"
-        t.changes("overrides.advantage", f"SkyRL {what} between the turns", ESTIMATORS[name])
-    elif name == "maxrl":
-        t.approximate("overrides.advantage", ESTIMATORS[name], "SkyRL adds 1e-6 to the mean")
-    else:
-        t.choose("overrides.advantage", ESTIMATORS)
-    if "overrides.whiten" not in t.idle:
-        if name == "gae":
-            t.exact("overrides.whiten", "SkyRL whitens the advantages of gae, always")
-        else:
-            t.refuse("overrides.whiten", f"SkyRL does not whiten the advantages of {name}")
-    elif name == "gae":
-        t.changes("overrides.whiten", "SkyRL whitens the advantages of gae, always", "trainer.algorithm")
-    for choice, option in {"gamma": "gamma", "lam": "lambd"}.items():
-        if f"overrides.{choice}" not in t.idle:
-            t.exact(f"overrides.{choice}", {ALGORITHM + option: t[f"overrides.{choice}"]})
-    if "overrides.value_clip" not in t.idle:
-        bound = t["overrides.value_clip"]
-        t.exact("overrides.value_clip", {ALGORITHM + "value_clip": NO_BOUND if bound is None else bound})
-        t.changes(
-            "critic.width",
-            "SkyRL's critic is a language model of its own, trained whole",
-            {"trainer.critic.model.path": t["model.name"]},
-        )
-        t.exact("critic.lr", {"trainer.critic.optimizer_config.lr": t["critic.lr"]})
-        t.changes("critic.epochs", "SkyRL's critic makes as many passes as the policy", "learner.epochs")
-    common.classify_groups(
-        t, {GENERATOR + "n_samples_per_prompt": t["group_size"]}, name in ("group_mean", "group_z", "maxrl")
-    )
+    discounts = {"gamma": ALGORITHM + "gamma", "lam": ALGORITHM + "lambd"}
+    common.classify_advantage(t, ESTIMATORS, mix.turns, discounts, GENERATOR + "n_samples_per_prompt")
+    model = {"trainer.critic.model.path": t["model.name"]}
+    common.classify_critic(t, ALGORITHM + "value_clip", model, "trainer.critic.optimizer_config.lr")
 
 
 def _loss(t: Translation) -> None:
-    clip, level, behaviour = (
-        t["overrides.clip"],
-        t["overrides.ratio_level"],
-        t["overrides.ratio_denominator"] == "behaviour" and t["overrides.ratio_level"] != "none",
+    low, high, dual = t["overrides.clip_low"], t["overrides.clip_high"], t["overrides.dual_clip"]
+    least, most = 1 - t["overrides.ratio_min"], min(t["overrides.ratio_max"], NO_BOUND) - 1  # distances from 1
+    positive, negative = t["overrides.gate"]
+    kind, held = ALGORITHM + "policy_loss_type", "log-ratios are held within 20 nats"
+    unbounded = _clip("regular", NO_BOUND, NO_BOUND)
+    ppo = (
+        _clip("regular", low, high)
+        if dual is None
+        else _clip("dual_clip", low, high) | {ALGORITHM + "clip_ratio_c": dual}
     )
-    low, high = t["overrides.clip_low"], t["overrides.clip_high"]
-    kind = ALGORITHM + "policy_loss_type"
-    options: dict[str, Any] = {}
-    note = "log-ratios are held within 20 nats"
-    if clip == "none" and ((level == "none" and common.one_update(t)) or level == "token") and not behaviour:
-        options = _clip("regular", NO_BOUND, NO_BOUND)
-        note = "with one update a batch the ratio is 1, and its gradient that of log pi" if level == "none" else note
-    elif clip == "ppo" and level == "token" and not behaviour:
-        dual = t["overrides.dual_clip"]
-        options = _clip("regular" if dual is None else "dual_clip", low, high)
-        options |= {} if dual is None else {ALGORITHM + "clip_ratio_c": dual}
-    elif clip == "ppo" and level in ("sequence", "sequence_token") and not behaviour:
-        options, note = _clip("gspo", low, high), "log-ratios are held below 10 nats"
-    elif clip == "cispo" and level == "token" and not behaviour:
-        options = {
-            kind: "cispo",
-            ALGORITHM + "cispo.cispo_eps_clip_low": 1 - t["overrides.ratio_min"],
-            ALGORITHM + "cispo.cispo_eps_clip_high": min(t["overrides.ratio_max"], NO_BOUND) - 1,
-        }
-        note = "SkyRL writes the bounds as distances from 1"
-    elif clip == "prime" and behaviour and not t["overrides.tau"]:
-        options = _clip("rollout_is", 1 - t["overrides.ratio_min"], min(t["overrides.ratio_max"], NO_BOUND) - 1)
-        note = "rollout_is drops tokens out of bounds, as prime does"
-    elif clip == "dppo" and behaviour:
-        options = {kind: "dppo", ALGORITHM + "dppo.delta_low": low, ALGORITHM + "dppo.delta_high": high}
-    elif clip == "sapo" and not behaviour:
-        positive, negative = t["overrides.gate"]
-        options = {kind: "sapo", ALGORITHM + "sapo.tau_pos": positive, ALGORITHM + "sapo.tau_neg": negative}
-    if options:
-        t.exact("overrides.clip", options, note)
-    else:
-        t.refuse(
-            "overrides.clip",
-            f"SkyRL has no clip={clip!r} on a ratio of level {level!r} to the {t['overrides.ratio_denominator']} "
-            "policy; to the old one it can ppo, gspo, cispo, sapo and no clip, to the behaviour policy prime and dppo",
-        )
-    t.exact("overrides.ratio_level", "with overrides.clip")
-    if "overrides.ratio_denominator" not in t.idle:
-        t.exact("overrides.ratio_denominator", "with overrides.clip")
-    common.classify_bounds(t)
-    _aggregation(t)
-    if "overrides.behaviour_penalty" not in t.idle:
-        t.changes("overrides.behaviour_penalty", "SkyRL adds no square of the log-ratio to the behaviour policy")
+    cispo = {
+        kind: "cispo",
+        ALGORITHM + "cispo.cispo_eps_clip_low": least,
+        ALGORITHM + "cispo.cispo_eps_clip_high": most,
+    }
+    dppo = {kind: "dppo", ALGORITHM + "dppo.delta_low": low, ALGORITHM + "dppo.delta_high": high}
+    sapo = {kind: "sapo", ALGORITHM + "sapo.tau_pos": positive, ALGORITHM + "sapo.tau_neg": negative}
+    gspo = _clip("gspo", low, high), "log-ratios are held below 10 nats"
+    table: dict[common.Ratio, tuple[dict[str, Any], str]] = {
+        ("none", "token", False): (unbounded, held),
+        ("ppo", "token", False): (ppo, held),
+        ("ppo", "sequence", False): gspo,
+        ("ppo", "sequence_token", False): gspo,
+        ("cispo", "token", False): (cispo, "SkyRL writes the bounds as distances from 1"),
+        ("dppo", "token", True): (dppo, held),
+        ("sapo", "token", False): (sapo, held),
+    }
+    if common.one_update(t):
+        table["none", "none", False] = unbounded, common.ONE_UPDATE
+    if not t["overrides.tau"]:
+        mask = _clip("rollout_is", least, most)
+        table["prime", "token", True] = mask, "rollout_is drops tokens out of bounds, as prime does"
+    can = "ppo, gspo, cispo, sapo and no clip to the old policy, prime and dppo to the behaviour policy"
+    common.classify_clip(t, table, can)
+    t.choose("overrides.aggregation", _reductions(t))
     if "overrides.entropy_coef" not in t.idle:
         entropy = {ALGORITHM + "use_entropy_loss": True, ALGORITHM + "entropy_loss_coef": t["overrides.entropy_coef"]}
         t.approximate("overrides.entropy_coef", entropy, "averaged over micro-batches, not over the whole batch")
@@ -203,17 +173,11 @@ def _clip(kind: str, low: float, high: float) -> dict[str, Any]:
     return {ALGORITHM + name: value for name, value in names.items()}
 
 
-def _aggregation(t: Translation) -> None:
-    how = t["overrides.aggregation"]
-    if how in REDUCTIONS:
-        options: dict[str, Any] = {ALGORITHM + "loss_reduction": REDUCTIONS[how]}
-        if REDUCTIONS[how] == "seq_mean_token_sum_norm":
-            # a constant of 1 leaves the sum
-            options[ALGORITHM + "max_seq_len"] = 1 if how == "seq_mean_token_sum" else t["sampling.max_length"]
-        t.exact("overrides.aggregation", options)
-    else:
-        t.refuse("overrides.aggregation", f"SkyRL has no {how}; it has {', '.join(REDUCTIONS)}")
-    common.classify_lengthless(t)
+def _reductions(t: Translation) -> dict[str, dict[str, Any]]:
+    options = {how: {ALGORITHM + "loss_reduction": theirs} for how, theirs in REDUCTIONS.items()}
+    options["seq_mean_token_sum_norm"][ALGORITHM + "max_seq_len"] = t["sampling.max_length"]
+    options["seq_mean_token_sum"][ALGORITHM + "max_seq_len"] = 1  # a constant of 1 leaves the sum
+    return options
 
 
 def _kl(t: Translation) -> None:
@@ -339,7 +303,7 @@ def _sampling(t: Translation) -> None:
             "overlong_filter": ({GENERATOR + "apply_overlong_filtering": True}, ""),
         },
     )
-    if {"active_sampling", "dynamic_sampling"} & {*t["selection.filters"]}:
+    if "selection.max_rounds" not in t.idle:
         t.exact("selection.max_rounds", "with selection.filters")
         t.left("selection.over_sampling", "SkyRL asks for whole batches")
 

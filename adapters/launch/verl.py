@@ -10,7 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rlvr.adapters.launch.common import classify_filters, classify_rest
+from rlvr.adapters.launch import common
+from rlvr.adapters.launch.common import Estimator
 from rlvr.adapters.launch.task_mix import TaskMix, classify_tasks
 from rlvr.adapters.launch.translation import NO_BOUND, Machines, Translation, shown
 from rlvr.adapters.rows import AGENT
@@ -19,17 +20,19 @@ TESTED = ("verl", "0.9.1")
 MODULE = "verl.trainer.main_ppo"
 LOOP_FILE = "agent_loop.yaml"
 ACTOR, ROLLOUT, ALGORITHM = "actor_rollout_ref.actor.", "actor_rollout_ref.rollout.", "algorithm."
-ESTIMATORS: dict[str, dict[str, Any]] = {
-    "group_mean": {"algorithm.adv_estimator": "grpo", "algorithm.norm_adv_by_std_in_grpo": False},
-    "group_z": {"algorithm.adv_estimator": "grpo", "algorithm.norm_adv_by_std_in_grpo": True},
-    "rloo": {"algorithm.adv_estimator": "rloo_vectorized"},
-    "opo": {"algorithm.adv_estimator": "opo"},
-    "passk_max": {"algorithm.adv_estimator": "grpo_passk", "algorithm.norm_adv_by_std_in_grpo": False},
-    "reinforce_pp": {"algorithm.adv_estimator": "reinforce_plus_plus"},
-    "reinforce_pp_baseline": {"algorithm.adv_estimator": "reinforce_plus_plus_baseline"},
-    "gae": {"algorithm.adv_estimator": "gae"},
+WHITENED = "verl adds 1e-8 to the variance that it whitens by"
+ESTIMATORS = {
+    "group_mean": Estimator({"algorithm.adv_estimator": "grpo", "algorithm.norm_adv_by_std_in_grpo": False}),
+    "group_z": Estimator({"algorithm.adv_estimator": "grpo", "algorithm.norm_adv_by_std_in_grpo": True}),
+    "rloo": Estimator({"algorithm.adv_estimator": "rloo_vectorized"}, groups=False),
+    "opo": Estimator({"algorithm.adv_estimator": "opo"}),
+    "passk_max": Estimator({"algorithm.adv_estimator": "grpo_passk", "algorithm.norm_adv_by_std_in_grpo": False}),
+    "reinforce_pp": Estimator({"algorithm.adv_estimator": "reinforce_plus_plus"}, WHITENED, groups=False),
+    "reinforce_pp_baseline": Estimator(
+        {"algorithm.adv_estimator": "reinforce_plus_plus_baseline"}, WHITENED, groups=False
+    ),
+    "gae": Estimator({"algorithm.adv_estimator": "gae"}, WHITENED, groups=False, whitened=True),
 }
-WHITENED = {"reinforce_pp", "reinforce_pp_baseline", "gae"}  # whitened over the batch's tokens, whatever is asked
 AGGREGATIONS = {
     "token_mean": "token-mean",
     "sum": "token-sum",
@@ -39,7 +42,6 @@ AGGREGATIONS = {
     "sequence_mean": "seq-mean-token-mean",  # of GSPO, whose token form has the same gradient
 }
 WEIGHTS = {"tis": "token", "seq_tis": "sequence", "icepop": "token", "seq_mis": "sequence"}
-DTYPES = {"float32": "float32", "bfloat16": "bfloat16", "float16": "float16"}
 NAMED_ENGINE_OPTIONS = {
     "gpu_memory_utilization", "enforce_eager", "max_model_len", "enable_prefix_caching", "enable_chunked_prefill",
     "max_num_batched_tokens", "max_num_seqs",
@@ -59,7 +61,7 @@ def classify(t: Translation, mix: TaskMix, machines: Machines, prompt_tokens: in
     _sampling(t)
     _schedule(t)
     _run(t, machines)
-    classify_rest(t)
+    common.classify_rest(t)
 
 
 def _lengths(t: Translation, mix: TaskMix, prompt_tokens: int | None) -> None:
@@ -80,85 +82,40 @@ def _lengths(t: Translation, mix: TaskMix, prompt_tokens: int | None) -> None:
 
 
 def _advantage(t: Translation) -> None:
-    name, single = t["overrides.advantage"], t["group_size"] == 1
-    if name in WHITENED and not t["overrides.whiten"] and name == "gae":
-        t.choose("overrides.advantage", ESTIMATORS)
-        t.changes("overrides.whiten", "verl whitens the advantages of gae, always", "algorithm.adv_estimator=gae")
-    elif single and name in ("group_mean", "group_z", "opo", "passk_max"):
-        t.refuse("group_size", f"a group of one gets its raw reward as advantage in verl, and 0 in {name}")
-        t.exact("overrides.advantage", ESTIMATORS[name])
-        return
-    elif name in WHITENED:
-        t.approximate("overrides.advantage", ESTIMATORS[name], "verl adds 1e-8 to the variance that it whitens by")
-        if "overrides.whiten" not in t.idle:
-            t.exact("overrides.whiten", "verl whitens the advantages of gae, always")
-    else:
-        t.choose("overrides.advantage", ESTIMATORS)
-        if t["overrides.whiten"]:
-            t.refuse("overrides.whiten", f"verl does not whiten the advantages of {name}")
-    for choice, option in {"gamma": "algorithm.gamma", "lam": "algorithm.lam"}.items():
-        if f"overrides.{choice}" not in t.idle:
-            t.exact(f"overrides.{choice}", {option: t[f"overrides.{choice}"]})
-    if "overrides.value_clip" not in t.idle:
-        _critic(t)
-
-
-def _critic(t: Translation) -> None:
-    bound = t["overrides.value_clip"]
-    t.exact("overrides.value_clip", {"critic.cliprange_value": NO_BOUND if bound is None else bound})
-    t.changes(
-        "critic.width",
-        "verl's critic is a language model of its own, trained whole, and no small network on the policy's states",
-        {"critic.model.path": t["model.name"], "critic.ppo_max_token_len_per_gpu": _budget(t)},
-    )
-    t.exact("critic.lr", {"critic.optim.lr": t["critic.lr"]})
-    t.exact("critic.epochs", {"critic.ppo_epochs": t["critic.epochs"]})
+    discounts = {"gamma": "algorithm.gamma", "lam": "algorithm.lam"}
+    common.classify_advantage(t, ESTIMATORS, 1, discounts, ROLLOUT + "n")
+    model = {"critic.model.path": t["model.name"], "critic.ppo_max_token_len_per_gpu": common.token_budget(t)}
+    common.classify_critic(t, "critic.cliprange_value", model, "critic.optim.lr", "critic.ppo_epochs")
 
 
 def _loss(t: Translation) -> None:
-    clip, level = t["overrides.clip"], t["overrides.ratio_level"]
-    options: dict[str, Any] = {}
-    note = ""
-    if clip == "none" and level == "none":
-        options = {ACTOR + "policy_loss.loss_mode": "gpg"}  # -A log pi
-    elif clip == "none" and level == "token":
-        options = _ppo(t, NO_BOUND, NO_BOUND)
-    elif clip == "ppo" and level == "token":
-        options, note = _ppo(t), "log-ratios are held within 20 nats"
-    elif clip == "ppo" and level in ("sequence", "sequence_token"):
-        options = _ppo(t) | {ACTOR + "policy_loss.loss_mode": "gspo"}
-        note = "log-ratios are held below 10 nats"
-    elif clip == "cispo" and level == "token":
-        low, high = 1 - t["overrides.ratio_min"], min(t["overrides.ratio_max"], NO_BOUND) - 1
-        options = _bounds(low, high) | {ACTOR + "policy_loss.loss_mode": "cispo"}
-        note = "verl writes the bounds as distances from 1"
-    elif clip == "sapo":
-        positive, negative = t["overrides.gate"]
-        options = {ACTOR + "policy_loss.loss_mode": "sapo", ACTOR + "tau_pos": positive, ACTOR + "tau_neg": negative}
-    elif clip == "dppo":
-        options = _ppo(t) | {ACTOR + "policy_loss.loss_mode": "dppo_tv"}
-    else:
-        t.refuse("overrides.clip", f"verl has no clip={clip!r} on a ratio of level {level!r}; it can {_losses()}")
-        t.exact("overrides.ratio_level")
-    if options:
-        t.exact("overrides.clip", options, note)
-        t.exact("overrides.ratio_level", f"{ACTOR}policy_loss.loss_mode")
-    for choice in ("clip_low", "clip_high", "dual_clip", "ratio_min", "ratio_max", "tau", "gate"):
-        if f"overrides.{choice}" not in t.idle:
-            t.exact(f"overrides.{choice}", "with overrides.clip")
-    _denominator(t)
-    _aggregation(t)
-    if "overrides.behaviour_penalty" not in t.idle:
-        t.changes("overrides.behaviour_penalty", "verl adds no square of the log-ratio to the behaviour policy")
-    if "overrides.entropy_coef" not in t.idle:
-        t.exact("overrides.entropy_coef", {ACTOR + "entropy_coeff": t["overrides.entropy_coef"]})
-
-
-def _losses() -> str:
-    return (
+    mode = ACTOR + "policy_loss.loss_mode"
+    low, high = 1 - t["overrides.ratio_min"], min(t["overrides.ratio_max"], NO_BOUND) - 1
+    positive, negative = t["overrides.gate"]
+    gspo = _ppo(t) | {mode: "gspo"}, "log-ratios are held below 10 nats"
+    rules: dict[tuple[str, str], tuple[dict[str, Any], str]] = {
+        ("none", "none"): ({mode: "gpg"}, ""),  # -A log pi
+        ("none", "token"): (_ppo(t, NO_BOUND, NO_BOUND), ""),
+        ("ppo", "token"): (_ppo(t), "log-ratios are held within 20 nats"),
+        ("ppo", "sequence"): gspo,
+        ("ppo", "sequence_token"): gspo,
+        ("cispo", "token"): (_bounds(low, high) | {mode: "cispo"}, "verl writes the bounds as distances from 1"),
+        ("sapo", "token"): ({mode: "sapo", ACTOR + "tau_pos": positive, ACTOR + "tau_neg": negative}, ""),
+        ("dppo", "token"): (_ppo(t) | {mode: "dppo_tv"}, ""),
+    }
+    can = (
         "ppo on ratios of tokens (also without a bound), ppo on ratios of sequences as geometric mean (gspo), cispo, "
         "sapo, dppo, and no ratio (none)"
     )
+    behaviour = t["overrides.ratio_denominator"] == "behaviour"
+    table = {(*rule, behaviour and rule[1] != "none"): options for rule, options in rules.items()}
+    common.classify_clip(t, table, can, {"algorithm.rollout_correction.bypass_mode": behaviour})
+    aggregations = {how: {ACTOR + "loss_agg_mode": theirs} for how, theirs in AGGREGATIONS.items()}
+    # the constant is the budget; left alone, verl takes the padded width
+    aggregations["seq_mean_token_sum_norm"][ACTOR + "loss_scale_factor"] = t["sampling.max_length"]
+    common.classify_aggregation(t, aggregations)
+    if "overrides.entropy_coef" not in t.idle:
+        t.exact("overrides.entropy_coef", {ACTOR + "entropy_coeff": t["overrides.entropy_coef"]})
 
 
 def _bounds(low: float, high: float) -> dict[str, Any]:
@@ -171,33 +128,6 @@ def _ppo(t: Translation, low: float | None = None, high: float | None = None) ->
     # verl clips twice unless told otherwise
     dual = t["overrides.dual_clip"] if t["overrides.dual_clip"] is not None else NO_BOUND
     return _bounds(low, high) | {ACTOR + "clip_ratio_c": dual}
-
-
-def _denominator(t: Translation) -> None:
-    if "overrides.ratio_denominator" in t.idle:
-        return
-    bypass = t["overrides.ratio_denominator"] == "behaviour"
-    t.exact("overrides.ratio_denominator", {"algorithm.rollout_correction.bypass_mode": bypass})
-
-
-def _aggregation(t: Translation) -> None:
-    how = t["overrides.aggregation"]
-    options: dict[str, Any] = {ACTOR + "loss_agg_mode": AGGREGATIONS.get(how, "token-mean")}
-    if how == "seq_mean_token_sum_norm":
-        # the constant is the budget; left alone, verl takes the padded width
-        options[ACTOR + "loss_scale_factor"] = t["sampling.max_length"]
-    if how in AGGREGATIONS:
-        t.exact("overrides.aggregation", options)
-    else:
-        t.changes(
-            "overrides.aggregation",
-            f"verl has no {how}; it has {', '.join(name for name in AGGREGATIONS)}, and would take token_mean",
-            options,
-        )
-    if t["overrides.count_empty_sequences"]:
-        t.exact("overrides.count_empty_sequences", "sequences count whatever their mask")
-    else:
-        t.refuse("overrides.count_empty_sequences", "verl counts sequences without trained tokens in its denominators")
 
 
 def _kl(t: Translation) -> None:
@@ -243,10 +173,6 @@ def _corrections(t: Translation) -> None:
         t.exact("overrides.corrections", options, "log-ratios are held within 20 nats")
 
 
-def _budget(t: Translation) -> int:
-    return int(max(t["learner.micro_batch_tokens"], t["sampling.max_length"]))
-
-
 def _optimiser(t: Translation) -> None:
     optim = ACTOR + "optim."
     t.exact("learner.lr", {optim + "lr": t["learner.lr"]})
@@ -262,14 +188,8 @@ def _optimiser(t: Translation) -> None:
         cosine = {optim + "lr_scheduler_type": "cosine", optim + "min_lr_ratio": 0.1}
         t.approximate("learner.schedule", cosine, "verl has no line: a cosine to the same tenth")
     t.exact("learner.epochs", {ACTOR + "ppo_epochs": t["learner.epochs"]})
-    groups, parts = t["prompts"], t["learner.minibatches"]
-    if groups % parts:
-        t.refuse(
-            "learner.minibatches", f"verl's mini-batches are of one size: {groups} prompts are no multiple of {parts}"
-        )
-    else:
-        t.exact("learner.minibatches", {ACTOR + "ppo_mini_batch_size": groups // parts})
-    budget = _budget(t)
+    common.classify_minibatches(t, {ACTOR + "ppo_mini_batch_size": t["prompts"] // t["learner.minibatches"]})
+    budget = common.token_budget(t)
     t.approximate(
         "learner.micro_batch_tokens",
         {ACTOR + "use_dynamic_bsz": True, ACTOR + "ppo_max_token_len_per_gpu": budget},
@@ -283,21 +203,15 @@ def _optimiser(t: Translation) -> None:
 
 def _model(t: Translation) -> None:
     model = "actor_rollout_ref.model."
-    if t["model.name"] == "rlvr/tiny":
-        t.refuse("model.name", "verl loads models of Hugging Face: name one by its hub name or folder, not rlvr/tiny")
-    else:
-        t.exact("model.name", {model + "path": t["model.name"]})
-    kind = DTYPES[t["model.dtype"]]
+    common.classify_model_name(t, {model + "path": t["model.name"]})
+    kind = t["model.dtype"]
     fsdp = ACTOR + "fsdp_config."
     t.exact(
         "model.dtype",
         {fsdp + "dtype": kind, fsdp + "model_dtype": "fp32", ROLLOUT + "dtype": kind},
         "float32 masters under it",
     )
-    if t["model.float32_head"] and kind != "float32":
-        t.changes("model.float32_head", "verl makes the logits in the model's precision")
-    else:
-        t.unused("model.float32_head", "off, or the model is in float32")
+    common.classify_head(t)
     rank = t["model.lora_rank"]
     lora = {model + "lora_rank": rank, model + "lora_alpha": 2 * rank, model + "target_modules": "all-linear"}
     t.exact("model.lora_rank", lora if rank else {model + "lora_rank": 0})
@@ -308,10 +222,7 @@ def _model(t: Translation) -> None:
 
 def _sampling(t: Translation) -> None:
     t.exact("sampling.temperature", {ROLLOUT + "temperature": t["sampling.temperature"], ROLLOUT + "top_p": 1.0})
-    if t["sampling.segment"] and "partial_rollouts" in t["selection.filters"]:
-        t.changes("sampling.segment", "verl's synchronous trainer waits for whole replies")
-    else:
-        t.unused("sampling.segment", "no partial rollouts")
+    common.classify_segment(t)
     t.approximate(
         "sampler.kind", {ROLLOUT + "name": "vllm"}, "verl samples with vLLM, and makes log-probabilities anew"
     )
@@ -327,30 +238,22 @@ def _sampling(t: Translation) -> None:
         t.left("sampler.concurrency", "sampler.options.max_num_seqs is set")
     else:
         t.approximate("sampler.concurrency", {ROLLOUT + "max_num_seqs": t["sampler.concurrency"]}, "of each engine")
+    refills = "selection.max_rounds" not in t.idle
     refill = {"algorithm.filter_groups.enable": True, "algorithm.filter_groups.metric": "reward"}
     rounds = {"algorithm.filter_groups.max_num_gen_batches": 0, "data.gen_batch_size": 1}
     replaced = "groups of equal rewards are replaced without a limit of rounds"
-    classify_filters(
+    common.classify_filters(
         t,
         {
             "active_sampling": (refill | rounds, replaced),
             "dynamic_sampling": (refill | rounds, f"{replaced}, whether they count as successes or not"),
-            **({"zero_gradient": (refill | rounds, "dropped groups are replaced")} if _refills(t) else {}),
+            **({"zero_gradient": (refill | rounds, "dropped groups are replaced")} if refills else {}),
         },
     )
-    for name, note in {
-        "selection.max_rounds": "verl refills until the batch is full",
-        "selection.over_sampling": "verl asks for as many groups as are missing",
-    }.items():
-        if _refills(t):
-            t.left(name, note)
-    if not _refills(t):
+    common.classify_refills(t, "verl refills until the batch is full", "verl asks for as many groups as are missing")
+    if not refills:
         # other tasks for groups whose environment failed altogether
         t.options |= {"trainer.v1.sampler.sync_refill_failed_groups": True, "data.gen_batch_size": 1}
-
-
-def _refills(t: Translation) -> bool:
-    return bool({"active_sampling", "dynamic_sampling"} & {*t["selection.filters"]})
 
 
 def _schedule(t: Translation) -> None:
@@ -377,8 +280,6 @@ def _run(t: Translation, machines: Machines) -> None:
     t.exact("algorithm", "by its choices")
     t.exact("steps", {"trainer.total_training_steps": t["steps"], "trainer.total_epochs": 1_000_000})
     t.exact("prompts", {"data.train_batch_size": t["prompts"]})
-    if "group_size" not in t.lines:
-        t.exact("group_size", {ROLLOUT + "n": t["group_size"]})
     t.exact("checkpoint_every", {"trainer.save_freq": t["checkpoint_every"]})
     every = t["evaluation.every"] or -1
     greedy = {ROLLOUT + "val_kwargs.temperature": 0, ROLLOUT + "val_kwargs.do_sample": False}

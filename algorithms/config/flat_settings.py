@@ -8,6 +8,7 @@ from typing import Any
 from rlvr.algorithms.config import TrainConfig
 from rlvr.algorithms.config.sections import Section
 from rlvr.algorithms.recipe.all_algorithms import ALGORITHMS
+from rlvr.algorithms.recipe.episode_filter import FILTERS
 from rlvr.algorithms.recipe.presets import Preset
 
 _DESCRIBE = ("name", "arxiv", "note", "filters")  # filters are in selection.filters
@@ -46,7 +47,10 @@ def is_policy_gradient(config: TrainConfig) -> bool:
 
 
 def idle_settings(config: TrainConfig) -> frozenset[str]:
-    """Settings of the algorithm that have no effect in this config, by their dotted names."""
+    """Settings of the algorithm that have no effect in this config, by their dotted names.
+
+    A filter is ``selection.filters.<name>`` among them.
+    """
     preset = config.preset()
     idle = {name for name in _BOUNDS if name not in preset.clip_rule.reads}
     idle |= {name for name, neutral in _NEUTRAL.items() if getattr(preset, name) == neutral}
@@ -59,4 +63,10 @@ def idle_settings(config: TrainConfig) -> frozenset[str]:
     names = {f"overrides.{name}" for name in idle}
     if not preset.critic:
         names |= {"critic.width", "critic.lr", "critic.epochs"}
+    filters = [FILTERS[name] for name in config.filters()]
+    without_effect = {each.name for each in filters if each.idle(config, endless=False)}
+    names |= {f"selection.filters.{name}" for name in without_effect}
+    readers = [each for each in filters if each.name not in without_effect]
+    names |= {name for each in FILTERS.values() for name in each.reads}
+    names -= {name for each in readers for name in each.reads}
     return frozenset(names)

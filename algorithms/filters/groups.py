@@ -16,6 +16,7 @@ class DynamicSampling(EpisodeFilter):
     """Groups with 0 < successes < G are kept, the others replaced, in at most ``selection.max_rounds`` rounds."""
 
     name = "dynamic_sampling"
+    reads = ("selection.max_rounds", "selection.over_sampling")
     reason = "all of its group succeeded, or none"
 
     def keeps_group(self, episodes: Sequence[Episode]) -> bool:
@@ -28,6 +29,7 @@ class ActiveSampling(EpisodeFilter):
     """Groups whose rewards differ are kept, the others replaced: OlmoRL's queue, in rounds."""
 
     name = "active_sampling"
+    reads = ("selection.max_rounds", "selection.over_sampling")
     reason = "all rewards of its group are equal"
 
     def keeps_group(self, episodes: Sequence[Episode]) -> bool:

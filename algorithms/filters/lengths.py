@@ -14,6 +14,7 @@ class SoftOverlong(EpisodeFilter):
     """A punishment is added to the reward of replies that come near their limit."""
 
     name = "soft_overlong"
+    reads = ("selection.overlong_buffer",)
 
     def added_rewards(self, episodes: Sequence[Episode], config: Any, step: int) -> Sequence[float]:
         limit = config.sampling.max_new_tokens
@@ -26,6 +27,7 @@ class LengthReward(EpisodeFilter):
     """Kimi's reward of length is added to the reward, in the second half of training."""
 
     name = "length_reward"
+    reads = ("selection.length_weight",)
 
     def added_rewards(self, episodes: Sequence[Episode], config: Any, step: int) -> Sequence[float]:
         if not episodes or 2 * step < config.steps:
@@ -62,6 +64,7 @@ class PartialRollouts(EpisodeFilter):
 
     name = "partial_rollouts"
     pauses = True
+    reads = ("sampling.segment",)
 
     def check(self, config: Any, beside: Sequence[EpisodeFilter]) -> None:
         """Nothing may wait for whole replies."""

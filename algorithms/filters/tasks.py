@@ -12,6 +12,7 @@ class NoPositiveResampling(EpisodeFilter):
 
     name = "no_positive_resampling"
     retires = True
+    reads = ("selection.retire_at", "selection.retire_after")
 
     def idle(self, config: Any, endless: bool) -> str:
         return "tasks made without end never return" if endless else ""

@@ -25,6 +25,7 @@ class EpisodeFilter:
     drops_groups: bool = False  # whether `keeps` decides on whole groups, which the log then counts
     retires: bool = False  # whether rows of a table that are solved are not drawn again
     draws_by_rate: bool = False  # whether tasks are drawn the less the more often they are solved
+    reads: tuple[str, ...] = ()  # settings of the config that filters alone read, such as "selection.max_rounds"
     pauses: bool = False  # whether completions over ``sampling.segment`` tokens go on in the next step
 
     def keeps_group(self, episodes: Sequence[Episode]) -> bool:

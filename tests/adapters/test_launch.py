@@ -13,9 +13,10 @@ import pytest
 
 from rlvr.adapters.launch import ENGINES, LaunchRefused
 from rlvr.algorithms.config import TrainConfig
-from rlvr.algorithms.config.flat_settings import plain_settings
+from rlvr.algorithms.config.flat_settings import idle_settings, plain_settings
 from rlvr.algorithms.config.sections import Section
 from rlvr.algorithms.recipe.all_algorithms import ALGORITHMS
+from rlvr.algorithms.recipe.episode_filter import FILTERS
 from rlvr.algorithms.recipe.loss_parts import Choices
 from rlvr.algorithms.recipe.presets import PRESETS
 from rlvr.cli import main
@@ -64,6 +65,14 @@ def test_every_setting_of_every_algorithm_is_classified_or_refused_by_name(engin
         lines = result.translation.lines
         assert set(lines) == fields_of_the_config()
         assert {line.how for line in lines.values()} <= HOW
+
+
+def test_a_setting_that_filters_alone_read_is_idle_without_one_and_so_is_a_filter_without_effect():
+    assert {name for each in FILTERS.values() for name in each.reads} <= fields_of_the_config()
+    refilled = idle_settings(config_of(selection={"filters": ["active_sampling", "thinking_budget"]}))
+    assert "selection.max_rounds" not in refilled
+    assert {"selection.retire_at", "sampling.segment", "selection.filters.thinking_budget"} <= refilled
+    assert "selection.max_rounds" in idle_settings(config_of())
 
 
 OTHERS = {
