@@ -174,6 +174,7 @@ def _clip(kind: str, low: float, high: float) -> dict[str, Any]:
 
 
 def _reductions(t: Translation) -> dict[str, dict[str, Any]]:
+    options: dict[str, dict[str, Any]]
     options = {how: {ALGORITHM + "loss_reduction": theirs} for how, theirs in REDUCTIONS.items()}
     options["seq_mean_token_sum_norm"][ALGORITHM + "max_seq_len"] = t["sampling.max_length"]
     options["seq_mean_token_sum"][ALGORITHM + "max_seq_len"] = 1  # a constant of 1 leaves the sum
