@@ -201,6 +201,8 @@ class Reply:
             With the stop "pause" it is the part that is there so far, and ``context`` is empty.
         limit: with the stops "length" and "context" the limit that was reached, such as ``max_new_tokens 24``.
         flaw: one of `FLAWS`; "" for a reply without.
+        usage: what it took, by the names of `Episode.usage`, as far as the agent knows more than its tokens tell.
+        model: the version of the model that answered, where the agent learns it from the answer.
     """
 
     text: str
@@ -211,6 +213,8 @@ class Reply:
     completion: TokenSequence | None = None
     limit: str = ""
     flaw: str = ""
+    usage: Mapping[str, float] = field(default_factory=dict)
+    model: str = ""
 
 
 @dataclass(slots=True)
@@ -275,7 +279,9 @@ class ConcurrentAgent(Agent, Protocol):
         ...
 
 
-Capability = Literal["submit", "act_each", "in_any_thread", "given_up", "answered_before", "usage", "close"]
+Capability = Literal[
+    "submit", "act_each", "in_any_thread", "given_up", "answered_before", "usage", "description", "close"
+]
 
 
 def capability(agent: object, name: Capability) -> Any:
@@ -287,6 +293,7 @@ def capability(agent: object, name: Capability) -> Any:
     - ``given_up``: why no further reply is worth asking for.
     - ``answered_before()``: told that an earlier run had replies.
     - ``usage``: `rlvr.agents.models.openai.Usage`, calls and tokens so far.
+    - ``description``: plain JSON, as `Episode.agent` has it.
     - ``close()``: lets go of what the agent holds.
     """
     return getattr(agent, name, None) or None

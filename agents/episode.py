@@ -8,6 +8,7 @@ from typing import Any
 
 from rlvr.agents.conversation import Message, StopReason, TokenSequence, opening_messages
 from rlvr.envs import Verdict
+from rlvr.envs.core.terminal import as_html
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,10 @@ class Episode:
             was dropped.
         env_digest: what tasks and grades depend on, see `rlvr.envs.tasks.digests`; "" where nobody noted it.
         forked_from: of an episode that goes on from a turn of another one, that one's key and the turn, plain JSON.
+        agent: who played an evaluation's episode, plain JSON: ``model``, ``revision``, ``endpoint`` and ``sampling``.
+        usage: what it took; a name that is missing is not known. ``prompt_tokens`` (``cached_tokens`` of them),
+            ``completion_tokens`` (``reasoning_tokens`` of them) and ``cost`` are sums over the replies; an evaluation's
+            episode has ``model_seconds``, from asking to the reply, and ``env_seconds``, in calls of the environment.
     """
 
     env_id: str
@@ -112,6 +117,8 @@ class Episode:
     forked_from: dict[str, Any] = field(default_factory=dict)
     env_digest: str = ""
     examples: list[Message] = field(default_factory=list)
+    agent: dict[str, Any] = field(default_factory=dict)
+    usage: dict[str, float] = field(default_factory=dict, compare=False)  # seconds differ each time
 
     @property
     def done(self) -> bool:
@@ -134,6 +141,11 @@ class Episode:
         return self.verdict is not None and self.verdict.success
 
     @property
+    def sampled_tokens(self) -> int:
+        """How many tokens the agent sampled: as its replies say, else those in ``tokens``."""
+        return int(self.usage.get("completion_tokens", self.tokens.sampled))
+
+    @property
     def hit_token_limit(self) -> bool:
         """Whether any reply ran into a token limit."""
         return any(turn.stop != "stop" for turn in self.turns)
@@ -153,12 +165,10 @@ class Episode:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; ``Episode.from_dict`` reads it back."""
         record: dict[str, Any] = {
-            name: value
-            for name in self.__slots__
-            if (value := getattr(self, name)) or name not in ("forked_from", "env_digest", "examples")
+            name: value for name in self.__slots__ if (value := getattr(self, name)) or name not in _SELDOM
         }
         record["turns"] = [
-            {name: value for name in Turn.__slots__ if (value := getattr(turn, name)) or name not in _SELDOM}
+            {name: value for name in Turn.__slots__ if (value := getattr(turn, name)) or name not in _SELDOM_OF_A_TURN}
             | {"verdict": _plain(turn.verdict)}
             for turn in self.turns
         ]
@@ -166,6 +176,16 @@ class Episode:
         record["partial_completion"] = self.partial_completion.to_dict()
         record["verdict"] = _plain(self.verdict)
         return record
+
+    def __str__(self) -> str:
+        task = " ".join(f"{name} {getattr(self, name)}" for name in ("split", "level", "seed", "index", "sample"))
+        outcome = f"{self.verdict.status}, reward {self.reward:g}" if self.verdict else "unfinished"
+        reason = f": {self.verdict.reason}" if self.verdict and self.verdict.reason else ""
+        return f"{self.env_id} {task}: {outcome} after {len(self.turns)} turns{reason}"
+
+    def _repr_html_(self) -> str:
+        messages = (f"{message['role']}\n{message['content']}" for message in self.messages())
+        return "".join(map(as_html, [str(self), *messages, *filter(None, [self.final_observation])]))
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Episode:
@@ -186,7 +206,9 @@ class Episode:
         return cls(**fields)
 
 
-_SELDOM = ("image", "limit", "flaw")  # fields of a turn that are left out where they are empty
+# Fields that are left out where they are empty.
+_SELDOM = ("forked_from", "env_digest", "examples", "agent", "usage")
+_SELDOM_OF_A_TURN = ("image", "limit", "flaw")
 
 
 def _plain(verdict: Verdict | None) -> dict[str, Any] | None:

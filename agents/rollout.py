@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
+from itertools import count
 from typing import Any
 
 import gymnasium as gym
@@ -110,14 +111,10 @@ class Rollout:
 
         Args:
             each_reply: play each reply of a batch as soon as the agent has it, where the agent can tell (``act_each``),
-                so that an episode need not wait for the slowest reply to end. It costs a little for each.
+                so that an episode need not wait for the slowest reply to end; and take the time of each episode. It
+                costs a little for each.
         """
-        in_turn = not self.workers and self.timeout is None
-        calls = EnvCalls() if in_turn else ThreadedEnvCalls(self.workers, self.timeout, self._make)
-        loop = EpisodeLoop(self.agent, calls, self.batch_size, self._make, each_reply)
-        for index, active in loop.run(map(self._activate, requests)):
-            self._release(active)
-            yield index, active.episode
+        return ((index, episode) for _, index, episode in stream_together([(self, requests)], each_reply=each_reply))
 
     def with_agent(self, agent: Agent) -> Rollout:
         """The same rollout with another agent; the two share their environments."""
@@ -125,14 +122,21 @@ class Rollout:
         other.agent = agent
         return other
 
-    def _activate(self, request: RolloutRequest | Episode | Future[None]) -> ActiveEpisode | Future[None]:
+    def _activate(self, request: RolloutRequest | Episode | Future[None], timed: bool) -> ActiveEpisode | Future[None]:
+        """The episode of a request, which has not begun; a future as it is."""
         if isinstance(request, Future):
             return request
         episode = request if isinstance(request, Episode) else new_episode(self.env_id, request, self.env_digest)
         env = self._idle.pop() if self._idle else None
-        return ActiveEpisode(env, episode, Conversation(episode.key, []), self.use_system)
+        return ActiveEpisode(env, episode, Conversation(episode.key, []), self.use_system, make=self._make, timed=timed)
+
+    def _environment_calls(self) -> EnvCalls:
+        """What makes the calls of the environments, under the limits of this rollout."""
+        in_turn = not self.workers and self.timeout is None
+        return EnvCalls() if in_turn else ThreadedEnvCalls(self.workers, self.timeout, self._make)
 
     def _release(self, active: ActiveEpisode) -> None:
+        """Keep the environment of an episode that has ended for another one, or close one that failed."""
         env, active.env, active.conversation.env = active.env, None, None
         if env is None:
             return
@@ -140,6 +144,37 @@ class Rollout:
             close_in_time(env)
         else:
             self._idle.append(env)
+
+
+def stream_together(
+    plays: Sequence[tuple[Rollout, Iterable[RolloutRequest | Episode | Future[None]]]], *, each_reply: bool = False
+) -> Iterator[tuple[int, int, Episode]]:
+    """Play the requests of several rollouts as one: an environment's begin as soon as there is place, not when those of
+    the one before have ended. Agent, ``batch_size``, ``workers`` and ``timeout`` are the first one's.
+
+    Args:
+        plays: the rollouts, each with its requests.
+        each_reply: as of `Rollout.stream`.
+
+    Yields:
+        The number of the play, the index of the request in it, and the episode, as each ends.
+    """
+    first, positions, numbers = plays[0][0], dict[int, tuple[int, int]](), count()
+
+    def episodes() -> Iterator[ActiveEpisode | Future[None]]:
+        for play, (rollout, requests) in enumerate(plays):
+            indices = count()
+            for request in requests:
+                active = rollout._activate(request, each_reply)
+                if not isinstance(active, Future):
+                    positions[next(numbers)] = play, next(indices)
+                yield active
+
+    loop = EpisodeLoop(first.agent, first._environment_calls(), first.batch_size, each_reply=each_reply)
+    for number, active in loop.run(episodes()):
+        play, index = positions.pop(number)
+        plays[play][0]._release(active)
+        yield play, index, active.episode
 
 
 def _maker(env: EnvSource, settings: dict[str, Any]) -> Callable[[], gym.Env[Any, str]]:

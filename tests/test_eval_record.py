@@ -104,8 +104,9 @@ def test_progress_is_told_where_there_is_no_terminal(monkeypatch, capfd):
     monkeypatch.setattr(cli_eval, "LINE_SECONDS", 0.0)
     monkeypatch.setattr(sys, "__stderr__", os.fdopen(os.dup(2), "w"))
     rollout = Rollout("rlvr/Countdown-v0", ExpertAgent())
-    progress = cli_eval.EvaluationProgress(rollout, 4, None)
-    for episode in rollout([RolloutRequest(seed=0, index=index) for index in range(2)]):
+    requests = [RolloutRequest(seed=0, index=index) for index in range(4)]
+    progress = cli_eval.EvaluationProgress([(rollout, requests)], None)
+    for episode in rollout(requests[:2]):
         progress.take(episode)
     lines = capfd.readouterr().err.splitlines()
     assert [line.partition("  success")[0] for line in lines] == [f"rlvr: rlvr/Countdown-v0  {n}/4" for n in (1, 2)]

@@ -61,6 +61,9 @@ class EnvCall:
         played: the episode up to this step, its action included; None for what is no step.
         then: goes on with the episode in the thread that made the call: given the call and its outcome, it records them
             and returns the next call; None where the episode has ended or is paused. Without it the loop goes on.
+
+    Attributes:
+        seconds: how long the last `run` took.
     """
 
     index: int
@@ -69,9 +72,11 @@ class EnvCall:
     make: Callable[[], Env] | None = None
     played: Callable[[], StepHistory] | None = None
     then: Callable[[EnvCall, Outcome], EnvCall | None] | None = None
+    seconds: float = field(default=0.0, init=False)
 
     def run(self) -> Outcome:
         """What the call returns, or the exception that it raises."""
+        began = time.perf_counter()
         try:
             if self.function is None:
                 return NO_CALL
@@ -80,6 +85,8 @@ class EnvCall:
             return self.function(self.env)
         except BaseException as error:  # raised again where the episode is, if it is no `Exception`
             return error
+        finally:
+            self.seconds = time.perf_counter() - began
 
 
 Event = tuple[EnvCall, Outcome] | tuple[int, "Future[Any]"]

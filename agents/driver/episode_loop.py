@@ -8,7 +8,8 @@ they run is the caller's business.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import count
@@ -59,7 +60,10 @@ class ActiveEpisode:
         conversation: what the agent sees; only this class changes it.
         use_system: whether the conversation begins with the environment's system prompt.
         info: the last ``info`` of the environment.
-        make: makes another environment, in which a step that is over its time is played again.
+        make: makes the environment where there is none, and another in which a step that is over its time is played
+            again.
+        timed: whether the episode's ``usage`` gets seconds.
+        asked_at: when the agent was asked, by `time.perf_counter`; 0.0 for one whose time is not taken.
     """
 
     env: Env | None
@@ -68,6 +72,8 @@ class ActiveEpisode:
     use_system: bool = True
     info: dict[str, Any] = field(default_factory=dict)
     make: Callable[[], Env] | None = None
+    timed: bool = False
+    asked_at: float = 0.0
 
     # the beginning
 
@@ -148,6 +154,7 @@ class ActiveEpisode:
         episode, conversation, turn = self.episode, self.conversation, self.episode.turns[-1]
         turn.action, turn.stop = text, stop = reply.text, reply.stop
         turn.limit, turn.flaw = reply.limit, reply.flaw
+        self._count(reply)
         if stop == "stop" or stop == "length":
             conversation.append_reply(reply)
             turn.end = len(conversation.tokens.ids)
@@ -194,6 +201,8 @@ class ActiveEpisode:
     def take(self, call: EnvCall, outcome: Outcome) -> bool:
         """Record what a call of this episode returned; whether the episode has ended or is paused."""
         self.env = None if isinstance(outcome, TimeLimitExceeded) else call.env
+        if self.timed:
+            self._add({"env_seconds": call.seconds})
         return self.step(outcome) if self.conversation.messages else self.begin(outcome)
 
     # what both need
@@ -214,6 +223,25 @@ class ActiveEpisode:
             self.episode.turns[-1].reward = 0.0
         self._keep_tokens()
         return True
+
+    def _count(self, reply: Reply) -> None:
+        """Add up what a reply took, and note which model it is from."""
+        if reply.stop == "pause":  # the tokens so far are among those of the whole reply
+            return
+        tokens: dict[str, float] = {}
+        if reply.completion is not None:
+            tokens = {"prompt_tokens": len(self.conversation.tokens) + len(reply.context)}
+            tokens["completion_tokens"] = reply.completion.sampled
+        if self.asked_at:
+            tokens["model_seconds"] = time.perf_counter() - self.asked_at
+        self._add(tokens | dict(reply.usage))
+        if reply.model:
+            self.episode.agent = {**self.episode.agent, "revision": reply.model}
+
+    def _add(self, usage: Mapping[str, float]) -> None:
+        totals = self.episode.usage
+        for name, value in usage.items():
+            totals[name] = totals.get(name, 0) + value
 
     def _fault(self, error: BaseException, where: str) -> bool:
         if not isinstance(error, Exception):  # somebody wants the process to end
@@ -308,14 +336,12 @@ class EpisodeLoop:
         agent: who acts.
         calls: makes the calls of the environments; closed at the end.
         batch_size: how many episodes are under way at once.
-        make: makes an environment for an episode that has none.
         each_reply: play each reply of a batch by itself.
     """
 
     agent: Agent
     calls: EnvCalls
     batch_size: int
-    make: Callable[[], Env] | None = None
     each_reply: bool = False
     _replies: dict[int, Future[Reply]] = field(default_factory=dict, init=False)  # waited for
 
@@ -338,7 +364,8 @@ class EpisodeLoop:
         live: dict[int, ActiveEpisode] = {}
         ready: list[int] = []
         calls: list[EnvCall] = []
-        here = self.calls.in_other_threads and submit is None and bool(capability(self.agent, "in_any_thread"))
+        scripted = bool(capability(self.agent, "in_any_thread"))
+        here = self.calls.in_other_threads and submit is None and scripted
         in_turn = not self.calls.parallel and submit is None
         numbers = count()
         exhausted = asked = False  # asked: for more, which is not there yet
@@ -368,10 +395,11 @@ class EpisodeLoop:
                     self.calls.watch(LATER, active)
                 else:
                     live[index := next(numbers)] = active
+                    active.timed &= not scripted  # a second run of such an agent writes the same bytes
                     if active.conversation.messages:
                         ready.append(index)
                     else:
-                        calls.append(active.reset_call(index, self.make))
+                        calls.append(active.reset_call(index, active.make))
             if not live and not asked:
                 return
             if here and len(live) == len(calls) == 1:
@@ -382,6 +410,9 @@ class EpisodeLoop:
                 batch = ready[:]
                 ready.clear()
                 conversations = [live[index].conversation for index in batch]
+                began = time.perf_counter()
+                for index in batch:
+                    live[index].asked_at = began if live[index].timed else 0.0
                 if submit is not None:
                     for index, future in zip(batch, submit(conversations), strict=True):
                         self._replies[index] = future

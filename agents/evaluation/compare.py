@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from rlvr.agents.episode import Episode
@@ -26,6 +27,7 @@ class Comparison:
             known of the returns that were not seen.
         notes: what keeps the two from being compared, a sentence each, see `digest_notes`.
         gained, lost: the tasks that B solves more often than A, and less often.
+        environments: the same of each environment by its id, where there are several.
         success_all_a, success_all_b: the success over all episodes of each, an invalid one as a failure.
         invalid_a, invalid_b: the share of all episodes of each that are invalid.
     """
@@ -46,6 +48,7 @@ class Comparison:
     success_all_b: float
     invalid_a: float
     invalid_b: float
+    environments: Mapping[str, Comparison] = field(default_factory=dict)
 
     @property
     def success(self) -> float:
@@ -63,6 +66,7 @@ class Comparison:
         for name in ("success_interval", "reward_interval"):
             record[name] = [end if math.isfinite(end) else None for end in record[name]]
         record["notes"] = list(self.notes)
+        record["environments"] = {env_id: each.to_dict() for env_id, each in self.environments.items()}
         for name in ("gained", "lost"):
             record[name] = [asdict(task) for task in record[name]]
         return record | {"success": self.success, "reward": self.reward}
@@ -77,6 +81,14 @@ class Comparison:
             f"over all episodes, the invalid ones as failures: success A {self.success_all_a:.3f} "
             f"({self.invalid_a:.1%} invalid)   B {self.success_all_b:.3f} ({self.invalid_b:.1%} invalid)\n"
             f"B solves {len(self.gained)} tasks more often, {len(self.lost)} less often"
+            + "".join(f"\n{env_id}: {each._line()}" for env_id, each in self.environments.items())
+        )
+
+    def _line(self) -> str:
+        """The comparison of one environment, in one line."""
+        return (
+            f"{self.tasks} tasks   A {self.success_a:.3f}   B {self.success_b:.3f}   B - A {self.success:+.3f} "
+            f"({_interval(self.success_interval)})   gained {len(self.gained)}, lost {len(self.lost)}"
         )
 
 
@@ -88,6 +100,18 @@ def compare(a: Sequence[Episode], b: Sequence[Episode]) -> Comparison:
     Raises:
         ValueError: no task has a valid episode in both.
     """
+    whole = _compared(a, b)
+    env_ids = dict.fromkeys(episode.env_id for episode in (*a, *b))
+    if len(env_ids) < 2:
+        return whole
+    each = {}
+    for env_id in env_ids:
+        with suppress(ValueError):  # no task of this environment is in both
+            each[env_id] = _compared([e for e in a if e.env_id == env_id], [e for e in b if e.env_id == env_id])
+    return replace(whole, environments=each)
+
+
+def _compared(a: Sequence[Episode], b: Sequence[Episode]) -> Comparison:
     over_all = [sum(e.success for e in episodes) / max(1, len(episodes)) for episodes in (a, b)]
     invalid = [sum(not e.valid for e in episodes) / max(1, len(episodes)) for episodes in (a, b)]
     groups_a, groups_b = (samples_by_task(e for e in episodes if e.valid) for episodes in (a, b))

@@ -58,7 +58,9 @@ class Journal:
             return
         record: dict[str, Any] = {"key": conversation.key, "answers": digest_of(conversation), "text": reply.text}
         record |= {"stop": reply.stop, "tokens": reply.tokens}
-        record |= {name: value for name in ("limit", "flaw") if (value := getattr(reply, name))}
+        record |= {name: value for name in ("limit", "flaw", "model") if (value := getattr(reply, name))}
+        if reply.usage:
+            record["usage"] = dict(reply.usage)
         if reply.completion is not None:
             record |= {"context": [*reply.context], "completion": reply.completion.to_dict()}
         line = json.dumps(record) + "\n"
@@ -167,5 +169,14 @@ def _record(line: bytes, number: int, path: Path) -> dict[str, Any]:
 
 def _reply(record: dict[str, Any]) -> Reply:
     completion = TokenSequence(**record["completion"]) if "completion" in record else None
-    names = {name: str(record[name]) for name in ("limit", "flaw") if name in record}
-    return Reply(record["text"], record["stop"], record["tokens"], "", record.get("context", ()), completion, **names)
+    return Reply(
+        record["text"],
+        record["stop"],
+        record["tokens"],
+        context=record.get("context", ()),
+        completion=completion,
+        limit=str(record.get("limit", "")),
+        flaw=str(record.get("flaw", "")),
+        usage={str(name): float(value) for name, value in record.get("usage", {}).items()},
+        model=str(record.get("model", "")),
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from rlvr.agents.evaluation.journal import KEPT, Journal, journalled
 from rlvr.agents.evaluation.records import cut_torn_line, read_episodes
 from rlvr.agents.evaluation.same_tasks import refusal
 from rlvr.agents.evaluation.summary import Evaluation, summarise
-from rlvr.agents.rollout import Rollout
+from rlvr.agents.rollout import Rollout, stream_together
 from rlvr.envs.core.code_rule import require_registered
 from rlvr.envs.core.files import open_plain
 from rlvr.envs.core.registry import size_of
@@ -52,9 +52,21 @@ def evaluate(
     record: Path | None = None,
     on_episode: Callable[[Episode], None] | None = None,
 ) -> Evaluation:
-    """Play every request and sum up.
+    """Play every request of one environment and sum up; see `evaluate_together`."""
+    return evaluate_together([(rollout, requests)], record=record, on_episode=on_episode)[0]
+
+
+def evaluate_together(
+    plays: Sequence[tuple[Rollout, Sequence[RolloutRequest]]],
+    *,
+    record: Path | None = None,
+    on_episode: Callable[[Episode], None] | None = None,
+) -> list[Evaluation]:
+    """Play every request of several environments with one agent, under one limit of episodes at once, and sum up each.
 
     Args:
+        plays: a rollout for each environment, all with the same agent, and its requests; ``batch_size`` is the first
+            one's.
         record: a JSONL file that gets each episode as it ends. Episodes it holds already are not played again, so
             a broken evaluation goes on where it stopped; a torn last line is played again, and so is an episode
             that could not be played (``env_error``): the engine or the environment may be well again. The replies of
@@ -73,26 +85,31 @@ def evaluate(
     episodes = {episode.key: episode for episode in read_episodes(record)} if record is not None else {}
     if record is not None:
         cut_torn_line(record)
-    keys = [request.key(rollout.env_id) for request in requests]
-    for request, key in zip(requests, keys, strict=True):
-        if key in episodes and record is not None:
-            _check_same_task(episodes[key], request, rollout, record)
+    keys = [[request.key(rollout.env_id) for request in requests] for rollout, requests in plays]
     failed = {key for key, episode in episodes.items() if episode.verdict and episode.verdict.status == "env_error"}
-    waiting = [r for r, key in zip(requests, keys, strict=True) if key not in episodes or key in failed]
     done = episodes.keys() - failed
-    agent = rollout.agent
-    missing = {*keys} - episodes.keys()
+    waiting: list[tuple[Rollout, list[RolloutRequest]]] = []
+    for (rollout, requests), named in zip(plays, keys, strict=True):
+        for request, key in zip(requests, named, strict=True):
+            if key in episodes and record is not None:
+                _check_same_task(episodes[key], request, rollout, record)
+        waiting.append((rollout, [r for r, key in zip(requests, named, strict=True) if key not in done]))
+    agent = plays[0][0].agent
+    missing = {key for named in keys for key in named} - episodes.keys()
+    described: dict[str, Any] = capability(agent, "description") or {"model": type(agent).__name__}
     answered = any(e.valid or any(turn.stop in KEPT for turn in e.turns) for e in episodes.values())
     with ExitStack() as cleanup:
         file = cleanup.enter_context(open_plain(record, "a")) if record is not None else None
         if record is not None and not capability(agent, "in_any_thread"):
             journal = Journal(record.with_name(f"{record.name}.turns.jsonl"), done)
             cleanup.callback(journal.close, done)
-            rollout = rollout.with_agent(journalled(rollout.agent, journal))
+            asked = journalled(agent, journal)
+            waiting = [(rollout.with_agent(asked), requests) for rollout, requests in waiting]
             answered = answered or len(journal) > 0
         if answered and (tell := capability(agent, "answered_before")):
             tell()
-        for _, episode in rollout.stream(waiting, each_reply=True):
+        for episode in _stream(waiting):
+            episode.agent = described | episode.agent
             episodes[episode.key] = episode
             missing.discard(episode.key)
             if episode.verdict is not None and episode.verdict.status != "env_error":
@@ -106,7 +123,14 @@ def evaluate(
                 if not missing:
                     break
                 raise EvaluationStopped(why)
-    return summarise([episodes[key] for key in keys])
+    return [summarise([episodes[key] for key in named]) for named in keys]
+
+
+def _stream(plays: Sequence[tuple[Rollout, Sequence[RolloutRequest]]]) -> Iterator[Episode]:
+    if len(plays) == 1:  # a rollout of another kind plays in its own way
+        rollout, requests = plays[0]
+        return (episode for _, episode in rollout.stream(requests, each_reply=True))
+    return (episode for *_, episode in stream_together(plays, each_reply=True))
 
 
 def evaluate_env(

@@ -19,12 +19,17 @@ from rlvr.agents.evaluation.faults import (
 )
 from rlvr.agents.evaluation.statistics import pass_all_k, pass_at_k, share_interval, wilson
 from rlvr.agents.evaluation.votes import grader_of, majority
+from rlvr.envs.core.terminal import as_html
 
 NO_REPLY = ("error", "pause")  # stop reasons of turns that hold no reply
 CUT = ("length", "context")  # and of replies that were cut
 MAX_CUT = 0.2  # share of replies that may be cut without a warning
 MORE_TOKENS = "--max-new-tokens gives them more, in a run's config sampling.max_new_tokens and max_length"
 MAX_CAUSES = 5  # that a summary lists
+USAGE = (
+    "prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens", "model_seconds", "env_seconds", "cost",
+)  # fmt: skip
+_SECONDS = {"model_seconds": "model", "env_seconds": "environment"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,8 @@ class Evaluation:
             context full, and ``flaws`` counts those in whose place something else came, by the names of
             `rlvr.agents.conversation.FLAWS`.
         tokens: mean number of sampled tokens an episode, 0 for agents without tokens.
+        usage: what all episodes took together, by the names of `rlvr.agents.Episode.usage`, invalid ones too; a name
+            that is missing is not known of any.
         tasks: how many different tasks have a valid episode.
         pass_at: by k, the mean chance that one of k samples of a task succeeds; over tasks with k valid samples.
         pass_all: by k, the mean chance that all k samples of a task succeed (pass^k); over the same tasks.
@@ -95,6 +102,7 @@ class Evaluation:
     cut: int = 0
     flaws: dict[str, int] = field(default_factory=dict)
     best_score: float | None = None
+    usage: dict[str, float] = field(default_factory=dict, compare=False)  # seconds differ each time
 
     @property
     def cut_share(self) -> float:
@@ -184,7 +192,11 @@ class Evaluation:
             shares += [] if self.majority is None else [f"maj@{max(self.pass_at)} {self.majority:.3f}"]
             lines.append("   ".join(shares) + f"   over {self.tasks} tasks")
         unread = f"   actions not understood: {self.unread}" if self.unread else ""
-        return "\n".join([*lines, f"verdicts: {statuses}{unread}", *self._flawed(), *causes])
+        used = [f"used: {text}"] if (text := usage_text(self.usage)) and "prompt_tokens" in self.usage else []
+        return "\n".join([*lines, f"verdicts: {statuses}{unread}", *self._flawed(), *causes, *used])
+
+    def _repr_html_(self) -> str:
+        return as_html(str(self))
 
     def _flawed(self) -> list[str]:
         """A line on replies that were cut, or in whose place something else came; none where there was none."""
@@ -217,7 +229,8 @@ def summarise(episodes: Sequence[Episode]) -> Evaluation:
         successes=sum(successes),
         reward=math.fsum(episode.reward for episode in valid) / count,
         turns=sum(len(episode.turns) for episode in valid) / count,
-        tokens=sum(episode.tokens.sampled for episode in valid) / count,
+        tokens=sum(episode.sampled_tokens for episode in valid) / count,
+        usage=total_usage(episodes),
         statuses=dict(Counter(episode.verdict.status for episode in episodes if episode.verdict is not None)),
         tasks=len(by_task),
         pass_at={k: _mean(pass_at_k(c, n, k) for c, n in zip(successes, trials, strict=True) if n >= k) for k in ks},
@@ -231,6 +244,27 @@ def summarise(episodes: Sequence[Episode]) -> Evaluation:
         unread=sum(map(unread_actions, episodes)),
         best_score=_best_score(valid),
     )
+
+
+def total_usage(episodes: Iterable[Episode]) -> dict[str, float]:
+    """What the episodes took together, by the names of `rlvr.agents.Episode.usage`."""
+    amounts: dict[str, list[float]] = {}
+    for episode in episodes:
+        for name, value in episode.usage.items():
+            amounts.setdefault(name, []).append(value)
+    return {name: math.fsum(amounts[name]) for name in USAGE if name in amounts}
+
+
+def usage_text(usage: Mapping[str, float]) -> str:
+    """The same as a line: tokens, the seconds and the cost, as far as they are known; "" where nothing is."""
+    counts = {name: f"{usage[name]:,.0f}" for name in USAGE if name in usage and name.endswith("_tokens")}
+    parts = []
+    for name, detail in (("prompt_tokens", "cached_tokens"), ("completion_tokens", "reasoning_tokens")):
+        if name in counts:
+            of_them = f" ({counts[detail]} {detail.partition('_')[0]})" if detail in counts else ""
+            parts.append(f"{counts[name]} {name.partition('_')[0]} tokens{of_them}")
+    parts += [f"{usage[name]:.1f} s in the {where}" for name, where in _SECONDS.items() if name in usage]
+    return ", ".join(parts) + (f"; costs {usage['cost']:.4f}" if "cost" in usage else "")
 
 
 def _best_score(valid: Sequence[Episode]) -> float | None:

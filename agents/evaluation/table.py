@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from rlvr.agents.episode import Episode
 from rlvr.agents.evaluation.same_tasks import digest_notes
@@ -37,13 +38,26 @@ class ResultTable:
     cells: Mapping[tuple[str, str], Evaluation]
     notes: tuple[str, ...]
 
-    def to_markdown(self) -> str:
-        """A table of GitHub's Markdown, then the notes."""
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types: a result for each agent and environment that has one, and the notes."""
+        results = [{"agent": agent, "env": env, **cell.to_dict()} for (agent, env), cell in self.cells.items()]
+        return {"agents": list(self.agents), "envs": list(self.envs), "results": results, "notes": list(self.notes)}
+
+    def to_markdown(self, width: int | None = None) -> str:
+        """A table of GitHub's Markdown, then the notes.
+
+        Args:
+            width: a table whose lines would have more characters has a row for each agent and environment.
+        """
         rows = [
             ["agent", *self.envs],
             *([agent, *(self._text(agent, env) for env in self.envs)] for agent in self.agents),
         ]
         lines = ["| " + " | ".join(map(_markdown, row)) + " |" for row in rows]
+        if width is not None and max(map(len, lines)) > width:
+            rows = [["environment", "agent", "success"]]
+            rows += [[env, agent, self._text(agent, env)] for env in self.envs for agent in self.agents]
+            lines = ["| " + " | ".join(map(_markdown, row)) + " |" for row in rows]
         lines.insert(1, "|---" * len(rows[0]) + "|")
         notes = [EXPLAINED, *self.notes]
         return "\n".join([*lines, "", *(f"- {_markdown(note)}" for note in notes)]) + "\n"

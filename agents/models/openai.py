@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from typing import Any
@@ -47,7 +49,7 @@ class Usage:
 
     def cost(self, price: tuple[float, float]) -> float:
         """What it costs, where a million prompt tokens and a million completion tokens cost so much."""
-        return (self.prompt_tokens * price[0] + self.completion_tokens * price[1]) / 1e6
+        return cost_of(asdict(self), price)
 
     def __str__(self) -> str:
         again = f", {self.requests - self.calls} of them again" if self.requests > self.calls else ""
@@ -85,6 +87,8 @@ class OpenAIAgent:
             ``{"max_tokens": None, "max_completion_tokens": 1024}``.
         tool_messages: send every output of a tool as a tool message, as a policy sees it that is sampled here.
             `rlvr serve-model` and vLLM take them; others refuse one that answers no call of theirs.
+        price: what a million prompt tokens and a million completion tokens cost, for the ``cost`` of replies whose
+            endpoint does not name one.
 
     Raises:
         ValueError: a concurrency below 1, or an unknown style.
@@ -100,6 +104,7 @@ class OpenAIAgent:
         keep_reasoning: bool = False,
         request: Mapping[str, Any] | None = None,
         tool_messages: bool = False,
+        price: tuple[float, float] | None = None,
     ) -> None:
         if tool_style not in STYLES:
             raise ValueError(f"tool_style {tool_style!r} is none of {', '.join(STYLES)}")
@@ -109,6 +114,7 @@ class OpenAIAgent:
         self.keep_reasoning = keep_reasoning
         self.request = dict(request or {})
         self.tool_messages = tool_messages
+        self.price = price
         self.usage = Usage()
         self._thoughts = UnparsedThoughts()
         self._calls = Calls(concurrency)
@@ -121,6 +127,13 @@ class OpenAIAgent:
     def given_up(self) -> str:
         """Why no further call is worth making, as far as the calls so far tell; empty as long as one is."""
         return self._failures.given_up
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """Who plays, as `Episode.agent` has it; the revision is what each answer names."""
+        limits = {"temperature": self.endpoint.temperature, "max_tokens": self.endpoint.max_tokens}
+        sampling = limits | ({} if self.seed is None else {"seed": self.seed}) | self.request
+        return {"model": self.endpoint.model, "endpoint": self.endpoint.address(), "sampling": sampling}
 
     def answered_before(self) -> None:
         """Take it as known that the endpoint has answered such calls, as an earlier run's record shows."""
@@ -165,6 +178,7 @@ class OpenAIAgent:
             return Reply("", "error", error=reason)
         if not conversation.messages or conversation.messages[-1]["role"] == "assistant":
             raise ValueError(f"conversation {conversation.key!r} has no new message that asks for a reply")
+        began = time.perf_counter()
         try:
             answer = call(self.endpoint, PATH, self.body(conversation), self._limit, needs="choices")
             reply = self._read(answer, argument_names(json.loads(conversation.tools or "[]")))
@@ -177,7 +191,8 @@ class OpenAIAgent:
             return Reply("", "error", error=str(error))
         self._failures.answered()
         self._count(answer.get("usage"))
-        return reply
+        usage = usage_of(answer.get("usage"), self.price) | {"model_seconds": time.perf_counter() - began}
+        return replace(reply, usage=usage, model=_version(answer, self.endpoint.model))
 
     def _read(self, answer: Mapping[str, Any], names: Mapping[str, Sequence[str]] | None = None) -> Reply:
         """The reply in a chat completion, to a conversation whose tools have arguments of these names.
@@ -224,6 +239,36 @@ class OpenAIAgent:
             self.usage.failed += failed
             self.usage.prompt_tokens += _number({"usage": usage}, "prompt_tokens")
             self.usage.completion_tokens += _number({"usage": usage}, "completion_tokens")
+
+
+def usage_of(usage: Any, price: tuple[float, float] | None = None) -> dict[str, float]:
+    """What a completion took, by the names of `Episode.usage`; what the endpoint does not say is left out.
+
+    Args:
+        usage: as chat completions have it; a ``cost`` in it goes before the price.
+        price: of a million prompt tokens and a million completion tokens.
+    """
+    if not isinstance(usage, dict):
+        return {}
+    counts = {name: usage.get(name) for name in ("prompt_tokens", "completion_tokens", "cost")}
+    for part, name in (("prompt_tokens_details", "cached_tokens"), ("completion_tokens_details", "reasoning_tokens")):
+        details = usage.get(part)
+        counts[name] = details.get(name) if isinstance(details, dict) else None
+    known = {name: n for name, n in counts.items() if type(n) in (int, float) and 0 <= n < math.inf}
+    if price is not None and "cost" not in known and {"prompt_tokens", "completion_tokens"} <= known.keys():
+        known["cost"] = cost_of(known, price)
+    return known
+
+
+def cost_of(usage: Mapping[str, float], price: tuple[float, float]) -> float:
+    """What tokens cost, where a million prompt tokens and a million completion tokens cost so much."""
+    return (usage["prompt_tokens"] * price[0] + usage["completion_tokens"] * price[1]) / 1e6
+
+
+def _version(answer: Mapping[str, Any], asked: str) -> str:
+    """The version of the model that answered, as far as it says more than the name that was asked for."""
+    names = (answer.get("model"), answer.get("system_fingerprint"))
+    return " ".join(name for name in names if isinstance(name, str) and name and name != asked)[:200]
 
 
 class UnparsedThoughts:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from rlvr.agents.budget import ThinkingBudget
@@ -72,6 +72,22 @@ class TokenAgent(ABC):
         self.thinking_budget = thinking_budget
         self.segment = segment
         self._phrase: list[int] = self.renderer.encode_reply(thinking_budget.text) if thinking_budget else []
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """Who plays, as `rlvr.agents.Episode.agent` has it."""
+        from rlvr.agents.models.revision import revision_of  # which no training step needs
+
+        limits = {"max_new_tokens": self.max_new_tokens, "max_length": self.max_length, "seed": self.seed}
+        budget = None if self.thinking_budget is None else asdict(self.thinking_budget)
+        more = {"template_options": dict(self.renderer.template_options or {}), "thinking_budget": budget}
+        sampling = self._sampling_options() | limits | {name: value for name, value in more.items() if value}
+        name = self.renderer.tokenizer.name_or_path
+        return {"model": name, "revision": revision_of(name), "sampling": sampling}
+
+    def _sampling_options(self) -> dict[str, Any]:
+        """How tokens are drawn."""
+        return {}
 
     @abstractmethod
     def _sample(self, drafts: Sequence[Draft], limits: Sequence[int]) -> Iterable[Continuation | str]:

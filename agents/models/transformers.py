@@ -359,6 +359,9 @@ class TransformersAgent(TokenAgent):
             segment=segment,
         )
 
+    def _sampling_options(self) -> dict[str, Any]:
+        return {name: getattr(self.sampling, name) for name in ("temperature", "top_p", "top_k", "greedy")}
+
     def _sample(self, drafts: Sequence[Draft], limits: Sequence[int]) -> list[Continuation]:
         done: dict[int, Continuation] = {}
         for chunk in self._chunks(drafts):

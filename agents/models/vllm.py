@@ -293,6 +293,9 @@ class VLLMAgent(TokenAgent):
         """
         return None if self._calls is None else self._submit
 
+    def _sampling_options(self) -> dict[str, Any]:
+        return {name: self._options[name] for name in ("temperature", "top_p", "top_k")}
+
     def _submit(self, conversations: Sequence[Conversation]) -> list[Future[Reply]]:
         assert self._calls is not None  # for the type checker
         drafts = [self._draft(conversation) for conversation in conversations]

@@ -1,4 +1,4 @@
-"""Text that anybody wrote, on its way to a terminal."""
+"""Text that anybody wrote, on its way to a terminal or a notebook."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from html import escape
 from types import TracebackType
 from typing import Any, TextIO
 
@@ -13,6 +14,11 @@ from typing import Any, TextIO
 def printable(text: str) -> str:
     """Text that cannot steer a terminal: control characters are shown as escapes, line breaks kept."""
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+
+
+def as_html(text: str) -> str:
+    """Text as a block of a notebook's page: its markup, and what would steer a terminal, is shown and does nothing."""
+    return f'<pre style="white-space: pre-wrap">{escape(printable(text))}</pre>'
 
 
 class PlainStream:

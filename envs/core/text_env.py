@@ -23,7 +23,7 @@ from rlvr.envs.core.registry import hooked, scores_below_1
 from rlvr.envs.core.seeding import IN_SPLIT, KeyedRandom, divide, in_part, shuffled_index, stream
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.core.task import Task, as_turns
-from rlvr.envs.core.terminal import printable
+from rlvr.envs.core.terminal import as_html, printable
 from rlvr.envs.core.verdict import INVALID, Verdict, fails_again, goes_through, last_word, provoked_verdict
 
 TEXT_METADATA = {"render_modes": ["ansi"], "render_fps": 1}
@@ -238,6 +238,14 @@ class TextEnv(gym.Env[Any, str]):
         if image.shape != self.task.image_shape:
             raise ValueError(f"{self.name} promises images of {self.task.image_shape}, and draws {image.shape}")
         return {"text": text, "image": image}
+
+    def __str__(self) -> str:
+        turns = f", turn {self._turn} of {self._limit}" if self._info else ""
+        return f"<TextEnv<{self.spec.id if self.spec else self.name}> split {self.split}, level {self.level}{turns}>"
+
+    def _repr_html_(self) -> str:
+        observation = "reset() begins an episode" if self._over else self.task.observe(self._state)
+        return as_html(f"{self}\n{observation}")
 
     def render(self) -> Any:
         """The episode so far, with control characters as escapes; with "rgb_array" the image of the present state."""

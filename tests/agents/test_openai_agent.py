@@ -589,7 +589,8 @@ def test_eval_takes_an_endpoint(server: Server, capsys: Any, monkeypatch: Any) -
     status, out, err = run(capsys, "--endpoint", url, *options, "--price", "1000,2000")
     assert (status, err) == (0, "")
     assert f"agent m at {url}" in out
-    assert "endpoint: 2 calls in 2 requests; 14 prompt and 6 completion tokens; costs 0.0260" in out
+    assert "endpoint: 2 calls in 2 requests; 14 prompt and 6 completion tokens\n" in out
+    assert "; costs 0.0260\n" in out
     for seen in server.seen:
         assert seen["key"] == f"Bearer {KEY}"
         assert (seen["body"]["temperature"], seen["body"]["top_p"], seen["body"]["max_tokens"]) == (0.5, 0.9, 512)

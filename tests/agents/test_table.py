@@ -75,6 +75,50 @@ def test_agents_are_rows_and_environments_columns_in_markdown_and_html(
     assert (tmp_path / "table.md").read_text() == out
 
 
+def test_a_narrow_terminal_gets_a_row_for_each_agent_and_environment(
+    results: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = shown(capsys, *results.values())[1].splitlines()
+    assert lines[:4] == [
+        "| environment | agent | success |",
+        "|---|---|---|",
+        "| rlvr/Countdown-v0 | expert | 1.000 (0.510 to 1.000) |",
+        "| rlvr/Countdown-v0 | empty | 0.000 (0.000 to 0.490) |",
+    ]
+    assert lines[6].startswith("| rlvr/GuessNumber-v0 | empty |")
+    monkeypatch.setenv("COLUMNS", "200")
+    assert shown(capsys, *results.values())[1].startswith("| agent | rlvr/Countdown-v0 |")
+
+
+def test_a_table_as_json_holds_each_result(
+    results: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = json.loads(shown(capsys, *results.values(), "--json")[1])
+    assert (table["agents"], table["envs"]) == (["expert", "empty"], ["rlvr/Countdown-v0", "rlvr/GuessNumber-v0"])
+    cells = {(each["agent"], each["env"]): (each["success"], each["valid"]) for each in table["results"]}
+    assert cells == {(a, e): (float(a == "expert"), 4) for a in table["agents"] for e in table["envs"]}
+    assert table["notes"] == []
+    status, _, err = shown(capsys, *results.values(), "--json", "--out", tmp_path / "x.md")
+    assert (status, "give one of them" in err) == (2, True)
+
+
+def test_a_comparison_has_a_line_for_each_environment(
+    results: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", str(results["empty"]), str(results["expert"])]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = [line for line in lines if line.startswith("rlvr/")]
+    assert [row.partition(":")[0] for row in rows] == ["rlvr/Countdown-v0", "rlvr/GuessNumber-v0"]
+    assert all("4 tasks   A 0.000   B 1.000   B - A +1.000" in row and "gained 4, lost 0" in row for row in rows)
+    assert main(["compare", str(results["empty"]), str(results["expert"]), "--json"]) == 0
+    each = json.loads(capsys.readouterr().out)["environments"]
+    assert {env_id: (one["tasks"], one["success"]) for env_id, one in each.items()} == {
+        "rlvr/Countdown-v0": (4, 1.0),
+        "rlvr/GuessNumber-v0": (4, 1.0),
+    }
+
+
 def test_other_tasks_a_missing_cell_and_faults_are_said(
     results: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,12 +8,13 @@ import json
 import math
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlvr.cli.options import add_settings, settings_of
-from rlvr.cli.results import recorded
+from rlvr.cli.results import line_width, recorded
 from rlvr.envs.core.code_rule import require_registered
 from rlvr.envs.core.files import write_whole
 from rlvr.envs.core.json_text import load_json
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
 # Options of `rlvr eval` that change how long it takes, or how much of it there is, and no episode.
 _NOT_MEASURED = (
-    "out", "episodes", "batch_size", "set", "concurrency", "deadline", "api_key_env", "json", "dry_run", "env", "price",
-    "traceback", "allow_code", "new",
+    "out", "episodes", "samples", "batch_size", "set", "concurrency", "deadline", "api_key_env", "json", "dry_run",
+    "env", "price", "traceback", "allow_code", "new",
 )  # fmt: skip
 LINE_SECONDS = 10.0  # between two lines on the progress, where there is no terminal
 _LEAST = {"episodes": 1, "samples": 1, "seed": 0, "concurrency": 1, "batch_size": 1, "max_new_tokens": 1}
@@ -140,7 +141,7 @@ def _show_together(
     if options.json:
         print(json.dumps(results))
     elif any(episodes for _, episodes in played):
-        print("\n" + result_table(played).to_markdown(), end="")
+        print("\n" + result_table(played).to_markdown(line_width()), end="")
 
 
 # --- what is played ---
@@ -172,38 +173,54 @@ def _play(
     results: list[dict[str, Any]],
     episodes: list[Episode],
 ) -> int:
-    from rlvr.agents import evaluation, summarise
-    from rlvr.agents.evaluation.play import EvaluationStopped
-    from rlvr.agents.evaluation.same_tasks import digest_notes
+    from rlvr.agents import summarise
+    from rlvr.agents.evaluation.play import EvaluationStopped, evaluate_together
 
-    summaries: list[Evaluation] = []
-    status = 0
-    for rollout, requests in plans:
-        progress = EvaluationProgress(rollout, len(requests), options.price)
-        try:
-            result = evaluation.evaluate(rollout, requests, record=options.out, on_episode=progress.take)
-        except KeyboardInterrupt:
-            progress.clear()
-            done = summarise(progress.episodes)
-            kept = f"they are in {options.out}" if options.out else "--out FILE would have kept them"
-            kept += f", which --out {options.out} goes on with" if options.out and options.new else ""
-            print(f"{_name(rollout, options)}: stopped after {done.episodes} new episodes; {kept}\n{done}")
-            raise
-        except EvaluationStopped as stop:
-            progress.clear()
-            episodes += _played(rollout, progress, requests, options)
-            _say_why(stop, rollout, progress, options, results)
-            return 1
+    progress = EvaluationProgress(plans, options.price)
+    try:
+        summaries = evaluate_together(plans, record=options.out, on_episode=progress.take)
+    except KeyboardInterrupt:
         progress.clear()
-        summaries.append(result)
-        measured = _played(rollout, progress, requests, options)
+        kept = f"they are in {options.out}" if options.out else "--out FILE would have kept them"
+        kept += f", which --out {options.out} goes on with" if options.out and options.new else ""
+        for rollout, _ in plans:
+            if new := progress.of(rollout.env_id):
+                print(f"{_name(rollout, options)}: {len(new)} new episodes\n{summarise(new)}")
+        print(f"stopped after {len(progress.episodes)} new episodes; {kept}")
+        raise
+    except EvaluationStopped as stop:
+        progress.clear()
+        for plan, measured in zip(plans, _played(plans, progress, options), strict=True):
+            episodes += measured
+            _show_stopped(stop, plan, measured, progress, options, results)
+        _say_why(stop, plans, progress, options)
+        return 1
+    progress.clear()
+    status = 0
+    for plan, result, measured in zip(plans, summaries, _played(plans, progress, options), strict=True):
         episodes += measured
-        for note in digest_notes([(str(options.out), measured)]):
-            print(f"rlvr: {note}", file=sys.stderr)
         status = status or int(not result.valid and result.episodes > 0)
-        _show(result, rollout, progress, options, results)
-    if options.out is not None and not options.json:
-        print(f"the episodes are in {options.out}")
+        _show(result, plan, measured, progress, options, results)
+    _show_whole(summaries, progress, suite, options, results)
+    return status
+
+
+def _show_whole(
+    summaries: list[Evaluation],
+    progress: EvaluationProgress,
+    suite: EvaluationSuite | None,
+    options: argparse.Namespace,
+    results: list[dict[str, Any]],
+) -> None:
+    """What is said of all environments together: time, requests, the record, and a suite's score."""
+    if not options.json:
+        if taken := progress.taken():
+            each = taken["seconds"] / taken["new_episodes"]
+            print(f"time: {taken['seconds']:.1f} s for {taken['new_episodes']} new episodes, {each:.3g} s each")
+        if (usage := progress.usage()) is not None:
+            print(f"endpoint: {usage}")
+        if options.out is not None:
+            print(f"the episodes are in {options.out}")
     if suite is not None and any(result.valid for result in summaries):
         from rlvr.agents.evaluation.suites import score_suite
 
@@ -211,38 +228,45 @@ def _play(
         results.append({"suite": suite.name, "digest": suite.digest, "agent": options.agent, **asdict(score)})
         if not options.json:
             print(f"suite {suite.name} {suite.digest}  agent {options.agent}\n{score}")
-    return status
 
 
-def _played(
-    rollout: Rollout, progress: EvaluationProgress, requests: list[RolloutRequest], options: argparse.Namespace
-) -> list[Episode]:
-    """The episodes of these requests: those of the record too, which an earlier command may have played."""
-    if options.out is None:
-        return progress.episodes
-    wanted = {request.key(rollout.env_id) for request in requests}
-    return [episode for episode in recorded(options.out) if episode.key in wanted]
+def _played(plans: list[Plan], progress: EvaluationProgress, options: argparse.Namespace) -> list[list[Episode]]:
+    """The episodes of each environment: those of the record too, which an earlier command may have played.
+
+    Where a price is named, each that has tokens and no cost of its own gets one.
+    """
+    from rlvr.agents.models.openai import cost_of
+
+    everything = progress.episodes if options.out is None else recorded(options.out)
+    if options.price is not None:
+        for usage in (episode.usage for episode in everything):
+            if "cost" not in usage and {"prompt_tokens", "completion_tokens"} <= usage.keys():
+                usage["cost"] = cost_of(usage, options.price)
+    wanted = [{request.key(rollout.env_id) for request in requests} for rollout, requests in plans]
+    return [[episode for episode in everything if episode.key in keys] for keys in wanted]
 
 
 def _show(
     result: Evaluation,
-    rollout: Rollout,
+    plan: Plan,
+    measured: list[Episode],
     progress: EvaluationProgress,
     options: argparse.Namespace,
     results: list[dict[str, Any]],
 ) -> None:
-    spent = progress.spent()
-    taken = progress.taken()
+    from rlvr.agents.evaluation.same_tasks import digest_notes
+    from rlvr.agents.evaluation.summary import total_usage
+
+    rollout, _ = plan
+    result.usage = total_usage(measured)  # of those that were played again too
+    for note in digest_notes([(str(options.out), measured)]):
+        print(f"rlvr: {note}", file=sys.stderr)
     again = determinism(options, progress.scripted)
-    results.append({**_as_json(result, rollout, options), "determinism": again, **taken, **spent})
+    taken = progress.taken(rollout.env_id)
+    results.append({**_as_json(result, rollout, options), "determinism": again, **taken, **progress.requests()})
     if not options.json:
         print(f"{_name(rollout, options)}\n{result}\n{as_line(again)}")
-        if taken:
-            each = taken["seconds"] / taken["new_episodes"]
-            print(f"time: {taken['seconds']:.1f} s for {taken['new_episodes']} new episodes, {each:.3g} s each")
-        if spent:
-            print(f"endpoint: {progress.usage()}" + (f"; costs {spent['cost']:.4f}" if "cost" in spent else ""))
-    invalid = [episode for episode in progress.episodes if not episode.valid]
+    invalid = [episode for episode in progress.of(rollout.env_id) if not episode.valid]
     if invalid and (verdict := invalid[0].verdict) is not None:
         failed = f"{result.episodes - result.valid} episodes failed through no fault of the policy and are not counted"
         print(f"rlvr: {failed}; the first: {_with_cure(verdict.reason)}", file=sys.stderr)
@@ -260,26 +284,38 @@ def _as_json(result: Evaluation, rollout: Rollout, options: argparse.Namespace) 
     return {**about, **result.to_dict(), **unknown, "out": None if options.out is None else str(options.out)}
 
 
-def _say_why(
+def _show_stopped(
     stop: RuntimeError,
-    rollout: Rollout,
+    plan: Plan,
+    measured: list[Episode],
     progress: EvaluationProgress,
     options: argparse.Namespace,
     results: list[dict[str, Any]],
 ) -> None:
-    """What ended an evaluation before its end, in one line, and what there is of it."""
+    """What there is of an environment in an evaluation that ended before its end."""
     from rlvr.agents import summarise
 
-    valid = [episode for episode in progress.episodes if episode.valid]
+    rollout, requests = plan
+    last = {episode.key: episode for episode in measured}
+    if len(last) == len(requests):
+        _show(summarise(list(last.values())), plan, measured, progress, options, results)
+        return
+    new = progress.of(rollout.env_id)
+    valid = [episode for episode in new if episode.valid]
     if options.json:
-        new = _as_json(summarise(progress.episodes), rollout, options)
-        results.append({**new, "stopped": str(stop), **progress.spent()})
+        results.append({**_as_json(summarise(new), rollout, options), "stopped": str(stop), **progress.requests()})
     elif valid:
         print(f"{_name(rollout, options)}: {len(valid)} new episodes before the server failed\n{summarise(valid)}")
+
+
+def _say_why(stop: RuntimeError, plans: list[Plan], progress: EvaluationProgress, options: argparse.Namespace) -> None:
+    """What ended an evaluation before its end, in one line."""
+    valid = any(episode.valid for episode in progress.episodes)
     lost = "; --out FILE would have kept the episodes that had ended" if valid else ""
     command = f"the same command with --out {options.out} goes on" if options.new else ""
     again = f"; {command or f'the same command goes on with {options.out}'}" if options.out else lost
-    print(f"rlvr: {rollout.env_id} was stopped: {_with_cure(str(stop))}{again}", file=sys.stderr)
+    what = f"{plans[0][0].env_id} was" if len(plans) == 1 else f"the evaluation of {len(plans)} environments was"
+    print(f"rlvr: {what} stopped: {_with_cure(str(stop))}{again}", file=sys.stderr)
 
 
 def _with_cure(reason: str) -> str:
@@ -326,40 +362,48 @@ class EvaluationProgress:
     """The new episodes of an evaluation, and a line on how far it is: one that is written anew on a terminal, and a new
     one every ten seconds elsewhere."""
 
-    def __init__(self, rollout: Rollout, total: int, price: tuple[float, float] | None) -> None:
+    def __init__(self, plans: Sequence[Plan], price: tuple[float, float] | None) -> None:
         from rlvr.agents.conversation import capability
 
         self.episodes: list[Episode] = []
-        self._env_id, self._total, self._price = rollout.env_id, total, price
-        self._usage: Usage | None = capability(rollout.agent, "usage")
-        self.scripted = bool(capability(rollout.agent, "in_any_thread"))
+        agent = plans[0][0].agent
+        self._what = plans[0][0].env_id if len(plans) == 1 else f"{len(plans)} environments"
+        self._total, self._price = sum(len(requests) for _, requests in plans), price
+        self._usage: Usage | None = capability(agent, "usage")
+        self.scripted = bool(capability(agent, "in_any_thread"))
         self._before = copy.copy(self._usage)
         self._live = getattr(sys.__stderr__, "isatty", bool)()
         self._began = time.monotonic()
+        self._ended: dict[str, float] = {}  # when the last episode of an environment did
         self._shown = 0.0 if self._live else self._began
+
+    def of(self, env_id: str) -> list[Episode]:
+        """The new episodes of an environment."""
+        return [episode for episode in self.episodes if episode.env_id == env_id]
 
     def usage(self) -> Usage | None:
         """What the endpoint has been asked for so far; None where there is none."""
         return self._usage.since(self._before) if self._usage is not None else None
 
-    def spent(self) -> dict[str, Any]:
-        """`usage` as plain JSON, with the cost where there is a price."""
+    def requests(self) -> dict[str, Any]:
+        """Calls and requests of the whole command so far, as plain JSON; nothing without an endpoint."""
         usage = self.usage()
-        if usage is None:
-            return {}
-        cost = {"cost": usage.cost(self._price)} if self._price is not None else {}
-        return {"usage": asdict(usage), **cost}
+        names = ("calls", "failed", "requests")
+        return {} if usage is None else {"endpoint": {name: getattr(usage, name) for name in names}}
 
-    def taken(self) -> dict[str, Any]:
-        """The seconds that the new episodes took together, and how many there are; nothing of scripted play."""
-        if not self.episodes or self.scripted:
+    def taken(self, env_id: str | None = None) -> dict[str, Any]:
+        """The seconds from the beginning to the last new episode, of an environment or of all, and how many there are;
+        nothing of scripted play."""
+        episodes = self.episodes if env_id is None else self.of(env_id)
+        if not episodes or self.scripted:
             return {}
-        return {"seconds": time.monotonic() - self._began, "new_episodes": len(self.episodes)}
+        ended = max(self._ended.values()) if env_id is None else self._ended[env_id]
+        return {"seconds": ended - self._began, "new_episodes": len(episodes)}
 
     def take(self, episode: Episode) -> None:
         """Take in an episode that has ended."""
         self.episodes.append(episode)
-        now = time.monotonic()
+        now = self._ended[episode.env_id] = time.monotonic()
         if now - self._shown < (0.2 if self._live else LINE_SECONDS):
             return
         self._shown = now
@@ -368,7 +412,7 @@ class EvaluationProgress:
         share = f"{right / len(valid):.3f}" if valid else "unknown"
         faults = f" ({right / done:.3f} of all)  faults {done - len(valid)}" if done > len(valid) else ""
         left = (now - self._began) / done * (self._total - done)
-        self._write(f"{self._env_id}  {done}/{self._total}  success {share}{faults}  {self._paid()}  {left:.0f} s left")
+        self._write(f"{self._what}  {done}/{self._total}  success {share}{faults}  {self._paid()}  {left:.0f} s left")
 
     def _paid(self) -> str:
         usage = self.usage()

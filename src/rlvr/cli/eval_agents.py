@@ -206,7 +206,7 @@ def _foreign_agent(options: argparse.Namespace, settings: dict[str, Any]) -> Age
 
         style = str(settings.get("tool_style", "hermes"))
         seed = options.seed if options.temperature else None
-        limits = {"concurrency": options.concurrency, "tool_messages": options.tool_messages}
+        limits = {"concurrency": options.concurrency, "tool_messages": options.tool_messages, "price": options.price}
         return OpenAIAgent(server, seed=seed, tool_style=style, request=more, **limits)
     from rlvr.agents.models.model_folder import policy_folder
 

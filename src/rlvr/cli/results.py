@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import json
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,6 +81,8 @@ def regrade(options: argparse.Namespace, rest: list[str]) -> int:
 
 def table(options: argparse.Namespace, rest: list[str]) -> int:
     """Print or write a table of results, agents by environments."""
+    if options.out is not None and options.json:
+        raise ValueError("--json prints, and --out writes X.md or X.html: give one of them")
     if options.out is not None and options.out.suffix not in (".md", ".html"):
         raise ValueError(f"--out takes X.md or X.html, not {options.out}")
     if options.out is not None:
@@ -95,12 +98,17 @@ def table(options: argparse.Namespace, rest: list[str]) -> int:
     ]
     text = result_table([(agent, episodes) for agent, _, episodes, _ in results], setting_notes(played_with))
     if options.out is None:
-        print(text.to_markdown(), end="")
+        print(json.dumps(text.to_dict()) + "\n" if options.json else text.to_markdown(line_width()), end="")
         return 0
     write_whole(options.out, text.to_html() if options.out.suffix == ".html" else text.to_markdown())
     mark_written(options.out)
     print(options.out)
     return 0
+
+
+def line_width() -> int | None:
+    """How many characters a line of the terminal holds; None where the output is no terminal's."""
+    return shutil.get_terminal_size((0, 0)).columns or None
 
 
 def _files(names: list[str]) -> list[str]:
@@ -206,6 +214,7 @@ def add_parsers(commands: Any) -> None:
         help="JSONL file of episodes, or a folder of such; NAME=FILE names its agent",
     )
     showing.add_argument("--out", type=Path, metavar="X.md", help="X.md or X.html to write; printed if left out")
+    showing.add_argument("--json", action="store_true", help="print one JSON object")
     add_force(showing)
     showing.set_defaults(command=table)
 
