@@ -8,14 +8,13 @@ from __future__ import annotations
 import random
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from heapq import heappop, heappush
 from itertools import combinations, pairwise
 from typing import ClassVar
 
 from rlvr.envs.algorithmic import workings
-from rlvr.envs.core.task import DRAWS
 from rlvr.envs.tasks.answers import ListAnswerTask, listed
 from rlvr.envs.tasks.draws import distinct, permuted, picked
 from rlvr.envs.tasks.questions import (
@@ -145,19 +144,11 @@ class ShortestPath(ExactAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """The goal has no direct road from the start, above level 1 it is the farthest node."""
-        question = self.start_where(rng, level, lambda _: True)
-        assert question is not None  # hardly any roads lead from no start to such a goal
-        return question
-
-    def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> Question | None:
-        """The content is the roads, which are known before the ways: from the first start that has such a goal."""
         sign, kind = (">", "one-way roads (a>b leads from a to b)") if level >= 3 else ("-", "roads")
         size = SIZES[level - 1]
-        for _ in range(DRAWS):
+        while True:
             shown, following = self.roads(rng, size, sign)
             choice, first = divmod(rng.getrandbits(32), size)
-            if not accepts(shown):
-                continue
             for start in (*range(first + 1, size + 1), *range(1, first + 1)):
                 near = {start, *[road & 31 for road in following[start]]}
                 steps = steps_from(start, following)
@@ -172,7 +163,6 @@ class ShortestPath(ExactAnswerTask):
                     ask = f"How long is the shortest way from {start} to {goal}?"
                     text = f"These {kind} have these lengths: {shown}.\n{ask}"
                     return question_of((text, distance, "", "", shown, 0))
-        return None
 
     @staticmethod
     def roads(rng: random.Random, size: int, sign: str) -> tuple[str, list[list[int]]]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
 from functools import cache
 from itertools import groupby, pairwise, permutations
 from operator import add, itemgetter
@@ -125,10 +124,6 @@ class SortWords(ListAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Stems are shared from level 2 on, so that later letters decide; levels 4 and 5 give another alphabet."""
-        return self.start_where(rng, level, lambda _: True)
-
-    def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> Question:
-        """Asks for the split before it sorts: the words alone decide it."""
         count = (5, 8, 12, 12, 16)[level - 1]
         while True:
             words = made_up(rng, count + level - 1, 3, 7).split()
@@ -136,8 +131,9 @@ class SortWords(ListAnswerTask):
                 stems = ["", *[w[: len(w) * 4 // 7] for w in words[count:]]]
                 chosen = map(stems.__getitem__, rng.randbytes(count).translate(_REMAINDERS[level - 1]))
                 words = list(map(add, chosen, words))
-            if len(set(words)) == count and accepts(shown := ", ".join(words)):
+            if len(set(words)) == count:
                 break
+        shown = ", ".join(words)
         if level < 4:
             text = f"Sort these words in alphabetical order.\n{shown}\nAnswer with all words, in order."
             return question_of((text, tuple(sorted(words)), "", "", shown, 0))
@@ -175,12 +171,7 @@ class Ciphers(ListAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """The key is given, but at level 2, where the first word of the text is."""
-        return self.start_where(rng, level, lambda _: True)
-
-    def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> Question:
-        """Asks for the split before it encrypts: the text alone decides it, whatever the key."""
-        while not accepts(plain := made_up(rng, (3, 3, 5, 6, 7)[level - 1], 4, 7)):
-            pass
+        plain = made_up(rng, (3, 3, 5, 6, 7)[level - 1], 4, 7)
         words = plain.split()
         key = rng.randint(3, 23)
         if level == 1:
@@ -397,15 +388,12 @@ class Anagrams(ListAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Pairs of anagrams and pairs that differ in a letter, shuffled; at least one pair is real."""
-        return self.start_where(rng, level, lambda _: True)
-
-    def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> Question:
-        """Asks for the split before it looks for anagrams: the words, in whatever order, decide it."""
         count = (6, 9, 12, 15, 20)[level - 1]
         while True:
             words = self.words(rng, count, 3 + level)
-            if len(set(words)) == count and accepts(content := " ".join(sorted(words))):
+            if len(set(words)) == count:
                 break
+        content = " ".join(sorted(words))
         words = picked(rng, words, count)
         first: dict[str, int] = {}
         gold: set[int] = set()
@@ -512,13 +500,8 @@ class LetterCounts(ListAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Up to four vowels and three consonants, counted over the whole text."""
-        return self.start_where(rng, level, lambda _: True)
-
-    def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> Question:
-        """Asks for the split before it counts: the words alone decide it, whatever the letters."""
         count, (vowels, consonants) = (3, 6, 10, 16, 24)[level - 1], asked_letters(level)
-        while not accepts(text := made_up(rng, count, 4, 9)):
-            pass
+        text = made_up(rng, count, 4, 9)
         (asked, row), (more, rest) = rng.choice(vowels), rng.choice(consonants)
         what = f"How often does each of the letters {row}{rest} occur here? Answer with the numbers, in order."
         return Question(f"{what}\n{text}", tuple(map(text.count, asked + more)), "", "", text)

@@ -8,7 +8,7 @@ randomness, files, clocks or the network; chance inside an episode is drawn from
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from rlvr.envs.core.seeding import SPLITS, digest_of_texts, stream
@@ -81,22 +81,6 @@ class Task(Generic[S]):
     def start(self, rng: random.Random, level: int) -> S:
         """A new task of this level, drawn from ``rng`` alone."""
         raise NotImplementedError
-
-    def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> S | None:
-        """The first new task whose ``content`` is accepted, which is one of the split asked for; None after 10,000.
-
-        A subclass whose content is known before the dear part of ``start`` may ask ``accepts`` first. It must give what
-        this gives: the draws it makes before it asks, and after a refusal, are those of ``start`` again.
-        """
-        start, content = self.start, self.content
-        state = start(rng, level)
-        if accepts(content(state)):  # as four in five of the train split are
-            return state
-        for _ in range(DRAWS - 1):
-            state = start(rng, level)
-            if accepts(content(state)):
-                return state
-        return None
 
     def row(self, index: int, rng: random.Random) -> S:
         """Task ``index`` of a table; only asked when ``size`` is set."""

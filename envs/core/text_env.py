@@ -22,7 +22,7 @@ from rlvr.envs.core.images import Image, observation_space
 from rlvr.envs.core.registry import hooked, scores_below_1
 from rlvr.envs.core.seeding import IN_SPLIT, KeyedRandom, divide, in_part, shuffled_index, stream
 from rlvr.envs.core.spaces import Text
-from rlvr.envs.core.task import Task, as_turns
+from rlvr.envs.core.task import DRAWS, Task, as_turns
 from rlvr.envs.core.terminal import as_html, printable
 from rlvr.envs.core.verdict import INVALID, Verdict, fails_again, goes_through, last_word, provoked_verdict
 
@@ -384,10 +384,11 @@ class TextEnv(gym.Env[Any, str]):
         rng = KeyedRandom(f"{key}{index})".encode())
         if accepts is None:
             return task.start(rng, level)
-        state = task.start_where(rng, level, accepts)
-        if state is None:
-            raise ValueError(f"{self.name} has no task of level {level} in split {split!r}; use split=None")
-        return state
+        start, content = task.start, task.content
+        for _ in range(DRAWS):
+            if accepts(content(state := start(rng, level))):
+                return state
+        raise ValueError(f"{self.name} has no task of level {level} in split {split!r}; use split=None")
 
     def _begin_stream(self, split: str | None, level: int, seed: int) -> Stream:
         accepts: Callable[[str], bool] | None = None

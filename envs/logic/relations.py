@@ -43,23 +43,18 @@ class FamilyTree(ListAnswerTask):
 
         Operations are links between parent and child to be followed.
         """
-        return self.start_where(rng, level, lambda _: True)
-
-    def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> Question:
-        """Asks for the split before it writes: the tree alone decides it."""
         kind = ("grandchildren", "nieces and nephews", "first cousins", "great-grandchildren", "second cousins")[
             level - 1
         ]
         while True:
-            drawn = rng.randbytes(14)
+            drawn = rng.randbytes(13)
             first = self.grown(drawn, fewest=0 if level < 5 else 1)
             asked = self.with_relatives(first, level)
-            if not asked:
-                continue
-            person = asked[drawn[13] * len(asked) >> 8]
-            chosen = distinct(rng, len(PEOPLE), len(first) - 1)
-            if accepts(content := f"{kind}: {self.canonical(first, person)}"):
+            if asked:
                 break
+        person = rng.choice(asked)
+        chosen = distinct(rng, len(PEOPLE), len(first) - 1)
+        content = f"{kind}: {self.canonical(first, person)}"
         names = [PEOPLE[number] for number in chosen]
         parents = [names[above] for above in range(first[first[1]]) for _ in range(first[above], first[above + 1])]
         # Names are drawn, so that the order of the children's names says nothing about the tree.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
 from functools import cache
 from itertools import combinations, permutations, product
 from math import prod
@@ -191,38 +190,31 @@ class Syllogisms(ListAnswerTask):
 
         The content is the statements in their order, with the classes numbered as they come.
         """
-        return self.start_where(rng, level, lambda _: True)
-
-    def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> Question:
-        """Asks for the split before it writes: names are drawn with the rest."""
         count, size = (3, 4, 4, 5, 6)[level - 1], (2, 3, 4, 5, 7)[level - 1]
         about, begin = coded(count), f"{size} premises: "
         short, forms = about.short, about.forms
         every = len(short)
-        while True:
-            # Choices are taken from one number that has far more bits than they need, so that all are equally likely.
-            code, premises, implied = self.with_conclusions(rng, count, size)
-            right = [statement for statement in implied if statement not in premises]
-            code, share = divmod(code, min(4, len(right)))
-            chosen = []
-            for left in range(len(right), len(right) - share - 1, -1):
-                code, index = divmod(code, left)
-                chosen.append(right.pop(index))
-            # Of two that deny each other one does not follow, so half of all do not.
-            while len(chosen) < 6:
-                if code < 1 << 80:
-                    code = int.from_bytes(rng.randbytes(24), "little")
-                code, statement = divmod(code, every)
-                if statement not in implied and statement not in chosen:
-                    chosen.append(statement)
-            code, index = divmod(code, len(_ORDERS))
-            asked = _ORDERS[index](chosen)
-            written = b"".join([short[statement] for statement in (*premises, *asked)])
-            classes = written.translate(None, b"ANSO")
-            order = bytes(dict.fromkeys(classes))
-            content = begin + written.translate(bytes.maketrans(order, _LETTERS[: len(order)])).decode()
-            if accepts(content):
-                break
+        # Choices are taken from one number that has far more bits than they need, so that all are equally likely.
+        code, premises, implied = self.with_conclusions(rng, count, size)
+        right = [statement for statement in implied if statement not in premises]
+        code, share = divmod(code, min(4, len(right)))
+        chosen = []
+        for left in range(len(right), len(right) - share - 1, -1):
+            code, index = divmod(code, left)
+            chosen.append(right.pop(index))
+        # Of two that deny each other one does not follow, so half of all do not.
+        while len(chosen) < 6:
+            if code < 1 << 80:
+                code = int.from_bytes(rng.randbytes(24), "little")
+            code, statement = divmod(code, every)
+            if statement not in implied and statement not in chosen:
+                chosen.append(statement)
+        code, index = divmod(code, len(_ORDERS))
+        asked = _ORDERS[index](chosen)
+        written = b"".join([short[statement] for statement in (*premises, *asked)])
+        classes = written.translate(None, b"ANSO")
+        order = bytes(dict.fromkeys(classes))
+        content = begin + written.translate(bytes.maketrans(order, _LETTERS[: len(order)])).decode()
         names, words = [], list(WORDS)
         for _ in range(count):
             code, index = divmod(code, len(words))

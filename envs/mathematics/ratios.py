@@ -9,12 +9,11 @@ import random
 import re
 from collections.abc import Callable
 from fractions import Fraction
-from math import gcd, lcm
+from math import lcm
 from operator import add, mul, sub, truediv
 from typing import Final
 
 from rlvr.envs.mathematics.common import bracketed, lines
-from rlvr.envs.tasks import draws
 from rlvr.envs.tasks.questions import ExactAnswerTask, Question, question_of
 
 OPERATIONS: Final[dict[str, Callable[[Fraction, Fraction], Fraction]]] = {"+": add, "-": sub, "*": mul, "/": truediv}
@@ -31,41 +30,23 @@ class FractionArithmetic(ExactAnswerTask):
     def ask(self, rng: random.Random, level: int) -> Question:
         """No part is whole, and a result of 0 is avoided by the other of + and -; the content is the expression."""
         largest = 15 * level + 15
-        belows, aboves = largest - 1, 2 * largest - 1
-        codes = draws.below(rng, 4 * belows * aboves, level + 1)
-        above, below = self.part(codes.pop(), belows, aboves)
-        shown = f"{'[' * (level - 1)}({above}/{below})"
-        bracket = ""
-        for code in codes:
-            b, a = divmod(code >> 2, aboves)  # as ``part`` does, without the call
-            a, b = a + 1, b + 2
-            if (common := gcd(a, b)) > 1:
-                a, b = (a + 1, b) if common == b else (a // common, b // common)
-            kind = code & 3
-            if kind < 2:
-                left, right, below = above * b, below * a, below * b
-                above = left - right if kind else left + right
-                if not above:
-                    kind, above = 1 - kind, 2 * left
-            elif kind == 2:
-                above, below = above * a, below * b
-            else:
-                above, below = above * b, below * a
-            shown += f"{bracket} {'+-*/'[kind]} ({a}/{b})"
-            bracket = "]"
-        common = gcd(above, below) if below > 0 else -gcd(above, below)
-        gold = f"{above // common}/{below // common}" if below != common else str(above // common)
-        return question_of((f"What is {shown}? Answer with a whole number or one fraction.", gold, "", "", shown, 0))
+        total = self.part(rng, largest)
+        shown = f"{'[' * (level - 1)}({total})"
+        for number in range(level):
+            operator, part = rng.choice("+-*/"), self.part(rng, largest)
+            if (total == part and operator == "-") or (total == -part and operator == "+"):
+                operator = "-" if operator == "+" else "+"
+            total = OPERATIONS[operator](total, part)
+            shown += f"{']' if number else ''} {operator} ({part})"
+        text = f"What is {shown}? Answer with a whole number or one fraction."
+        return question_of((text, str(total), "", "", shown, 0))
 
     @staticmethod
-    def part(code: int, belows: int, aboves: int) -> tuple[int, int]:
-        """A fraction in lowest terms that is not whole, from a code of which the lowest two bits are not read."""
-        code >>= 2
-        a, b = code % aboves + 1, code // aboves + 2
-        if not a % b:
-            a += 1
-        common = gcd(a, b)
-        return (a, b) if common == 1 else (a // common, b // common)
+    def part(rng: random.Random, largest: int) -> Fraction:
+        """A fraction that is not whole: its denominator at most ``largest``, its numerator below twice that."""
+        while (part := Fraction(rng.randrange(1, 2 * largest), rng.randint(2, largest))).denominator == 1:
+            pass
+        return part
 
     def explain(self, state: Question) -> str:
         """Works from left to right, each result in lowest terms."""

@@ -15,7 +15,6 @@ from itertools import product
 from operator import eq
 from typing import Any, ClassVar
 
-from rlvr.envs.core.seeding import KeyedRandom
 from rlvr.envs.puzzles import workings
 from rlvr.envs.puzzles.chained_rules import LISTS, RESULTS, SHORTER, UNDONE, WORDS, Function, possible_rules
 from rlvr.envs.tasks.answers import ListAnswerTask
@@ -208,20 +207,15 @@ class Chained(ListAnswerTask):
 
         The content is the rules that are named, and the inputs.
         """
-        return self.start_where(rng, level, lambda _: True)
-
-    def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> Question:
-        """Asks for the split before it looks for a chain: inputs come twice so rarely that they may decide it."""
         every, size = self.names, self.rules[level - 1]
         drawn_chain = None
         while drawn_chain is None:
             named = sorted(distinct(rng, len(every), size))
             drawn = self.inputs(rng, level)
-            later = rng.randbytes(16)  # the key of what comes after the question for the split
             content = f"{bytes(named).hex()} {self.code(drawn)}"
-            if len(set(drawn)) == len(drawn) and accepts(content):
+            if len(set(drawn)) == len(drawn):
                 names, inputs = [every[number] for number in named], self.read(drawn)
-                drawn_chain = self.found_chain(KeyedRandom(later), level, names, inputs)
+                drawn_chain = self.found_chain(rng, level, names, inputs)
         chain, results = drawn_chain
         kinds, tried = "one of these changes", size
         if level > 1:

@@ -6,13 +6,12 @@ Observation: numbers, a sum of words, or a table with gaps, and the rules.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from fractions import Fraction
 from functools import cache
 from importlib.resources import files
 from itertools import combinations
 
-from rlvr.envs.core.seeding import KeyedRandom
 from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.puzzles import grid_workings
 from rlvr.envs.puzzles.column_sums import other_solution
@@ -191,10 +190,6 @@ class Cryptarithms(CheckedAnswerTask):
 
         The content is the numbers: other letters make no new task.
         """
-        return self.start_where(rng, level, lambda _: True)
-
-    def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> Question:
-        """Asks for the split before it looks for what to tell."""
         length, count = (3, 4, 5, 6, 5)[level - 1], 2 + (level == 5)
         low, fewest = 10 ** (length - 1), (6, 8, 9, 9, 9)[level - 1]
         hints = None
@@ -204,10 +199,9 @@ class Cryptarithms(CheckedAnswerTask):
             digits = "".join(sorted(set("".join(numbers))))
             if len(digits) < fewest:
                 continue
-            later = KeyedRandom(rng.randbytes(16))  # for what comes after the question for the split
-            if accepts(content := " + ".join(sorted(numbers[:-1]))):
-                hints = (hints_by_columns if level == 1 else hints_by_search)(later, numbers, digits)
-        letters = [LETTERS[number] for number in distinct(later, 26, len(digits))]
+            hints = (hints_by_columns if level == 1 else hints_by_search)(rng, numbers, digits)
+        content = " + ".join(sorted(numbers[:-1]))
+        letters = [LETTERS[number] for number in distinct(rng, 26, len(digits))]
         written = f"{' + '.join(numbers[:-1])} = {numbers[-1]}".translate(str.maketrans(digits, "".join(letters)))
         *words, _, total = written.replace(" +", "").split()
         gold = sorted(zip(letters, digits, strict=True))

@@ -19,19 +19,23 @@ def _numbers(kind: str, count: int) -> Struct:
 
 
 def below(rng: random.Random, size: int, count: int) -> list[int]:
-    """``count`` independent numbers from 0 to ``size`` - 1, for sizes up to some millions: 32 bits choose each."""
-    return [number * size >> 32 for number in _numbers("I", count).unpack(rng.randbytes(4 * count))]
+    """``count`` independent numbers from 0 to ``size`` - 1, all equally likely, for sizes below 2**32 (1805.10941)."""
+    products = [number * size for number in _numbers("I", count).unpack(rng.randbytes(4 * count))]
+    for index, product in enumerate(products):
+        while product & 0xFFFFFFFF < size and product & 0xFFFFFFFF < 2**32 % size:  # one of a few that are too many
+            products[index] = product = rng.getrandbits(32) * size
+    return [product >> 32 for product in products]
 
 
 def picked(rng: random.Random, population: Iterable[T], count: int) -> list[T]:
-    """``count`` members of a population of up to some hundreds, none twice, in random order.
-
-    Sixteen bits choose each, so that one of n is up to n / 65,536 likelier than another.
-    """
+    """``count`` members of a population of at most 65,536, none twice, in random order, all equally likely."""
     pool, chosen = list(population), []
     left = len(pool)
     for number in _numbers("H", count).unpack(rng.randbytes(2 * count)):
-        index = number * left >> 16
+        product = number * left
+        while product & 0xFFFF < left and product & 0xFFFF < 65_536 % left:
+            product = rng.getrandbits(16) * left
+        index = product >> 16
         chosen.append(pool[index])
         left -= 1
         pool[index] = pool[left]
@@ -39,17 +43,22 @@ def picked(rng: random.Random, population: Iterable[T], count: int) -> list[T]:
 
 
 def permuted(rng: random.Random, items: bytes, width: int = 0) -> bytes:
-    """The bytes in a random order: sorted by a number of 16 bits each. With a width each part of so many by itself.
+    """The bytes in a random order, all equally likely: sorted by a number of 16 bits each, drawn until all differ.
 
-    Of 26 bytes two have one number, and so keep the order of their values, once in 200 calls.
+    With a ``width`` each part of so many bytes by itself.
     """
     count = len(items)
-    drawn, keyed = rng.randbytes(2 * count), bytearray(4 * count)
-    keyed[::4], keyed[1::4], keyed[2::4] = items, drawn[:count], drawn[count:]
+    keyed = bytearray(4 * count)
+    keyed[::4] = items
     if width:
         keyed[3::4] = _parts(count, width)
     numbers = _numbers("I", count)
-    return numbers.pack(*sorted(numbers.unpack(keyed)))[::4]
+    while True:
+        drawn = rng.randbytes(2 * count)
+        keyed[1::4], keyed[2::4] = drawn[:count], drawn[count:]
+        keys = sorted(numbers.unpack(keyed))
+        if len({key >> 8 for key in keys}) == count:
+            return numbers.pack(*keys)[::4]
 
 
 @cache

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
-from rlvr.envs.core.task import DRAWS, Task, Transition
+from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
 from rlvr.envs.rewards.extraction import Extraction, extract, first_sentence
 from rlvr.envs.rewards.grading import WORKED_OUT, grader
@@ -80,11 +80,6 @@ class QuestionTask(Task[Question]):
 
     system = BOXED
     levels = 5
-    _asks_alone: ClassVar[bool] = True  # whether nothing but ``ask`` makes a state and its content
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        cls._asks_alone = cls.start is QuestionTask.start and cls.content is QuestionTask.content
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """A new question of this level, drawn from ``rng`` alone."""
@@ -96,17 +91,6 @@ class QuestionTask(Task[Question]):
 
     def start(self, rng: random.Random, level: int) -> Question:
         return self.ask(rng, level)
-
-    def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> Question | None:
-        """As the base class says, with two calls fewer for each question that is drawn."""
-        if not self._asks_alone:
-            return super().start_where(rng, level, accepts)
-        ask = self.ask
-        for _ in range(DRAWS):
-            question = ask(rng, level)
-            if accepts(question.content or question.text):
-                return question
-        return None
 
     def content(self, state: Question) -> str:
         """``Question.content`` where the text has dressing (names, order of facts), else the whole text."""

@@ -290,16 +290,6 @@ def chi_square(counts: Counter) -> float:
     return sum((found - expected) ** 2 / expected for found in counts.values())
 
 
-def test_a_field_is_the_same_whether_its_split_is_asked_for_before_or_after_the_reasoning():
-    task = hidden_boards.Minesweeper()
-    for level, seed in product(EVERY, range(10)):
-        accepted = task.start_where(random.Random(seed), level, lambda content: int(content, 16) % 3 == 0)
-        rng = random.Random(seed)
-        while int(task.content(state := task.start(rng, level)), 16) % 3:
-            pass
-        assert state == accepted
-
-
 @pytest.mark.parametrize(("height", "width"), [(2, 5), (5, 5), (9, 9)])
 def test_cells_are_counted_all_at_once_as_one_by_one(height, width):
     board, rng = mine_fields.grid(height, width), random.Random(0)
