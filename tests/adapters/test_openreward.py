@@ -14,6 +14,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from types import SimpleNamespace
+from typing import ClassVar
 
 import gymnasium as gym
 import pytest
@@ -38,18 +39,19 @@ class Echo(gym.Env[str, str]):
 
     observation_space = action_space = Text(10**6)
     released = threading.Event()
-    steps = 0
+    steps: ClassVar[list[str]] = []  # the actions that were carried out in this test
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         return f"seed {seed}", {}
 
     def step(self, action):
+        steps = Echo.steps  # a step that an earlier test left behind counts there
         if action == "hang":
             Echo.released.wait(60)
         if action == "raise":
             raise OSError("on purpose, in /etc/secret/file")
-        Echo.steps += 1
+        steps.append(action)
         words = {"verdict": Verdict(0.0, "verifier_error", reason="no judge")} if action == "judge" else {}
         return " ".join([action] * 3_000), 0.5, action == "end", False, words
 
@@ -127,7 +129,7 @@ def server():
 @pytest.fixture
 def echo():
     Echo.released.clear()
-    Echo.steps = 0
+    Echo.steps = []
     try:
         with OpenRewardServer([ECHO], limit=2) as found:
             yield found
@@ -321,13 +323,13 @@ def test_a_call_that_is_asked_again_is_carried_out_once(echo):
     assert kind == "ok"
     assert told["output"]["blocks"][0]["text"].startswith("hang")
     assert client.call("reply", {"message": "hang"}, task_id=name) == (kind, told)
-    assert Echo.steps == 1
+    assert len(Echo.steps) == 1
     other = Client(echo)
     other.open(split="train", index=1)
     status, text = other.ask("POST", "/call", {"name": "reply", "input": {"message": "x"}, "task_id": name})
     assert status == 200
     assert events(text)[0][0] == "error"
-    assert Echo.steps == 1
+    assert len(Echo.steps) == 1
 
 
 def test_create_that_is_sent_again_begins_once_and_ids_are_the_server_s(echo):
