@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rlvr.adapters.serving.wire import ProtocolError
+from rlvr.adapters.serving.wire import ProtocolError, write
 
 if TYPE_CHECKING:
     from starlette.responses import Response
@@ -18,17 +17,12 @@ PING_SECONDS = 10.0  # between signs of life while a call is under way
 log = logging.getLogger("rlvr.serve")
 
 
-def to_json(value: Any) -> str:
-    """A value as one line of JSON, without blanks."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)
-
-
 def json_response(value: Any, status: int = 200) -> Response:
     """An answer that is JSON."""
     from starlette.responses import Response
 
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
-    return Response(to_json(value), status, headers, "application/json")
+    return Response(write(value), status, headers, "application/json")
 
 
 def event_stream(events: AsyncIterator[str]) -> Response:

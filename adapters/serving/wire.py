@@ -184,8 +184,8 @@ def _check_item(op: str, item: Any) -> None:
             raise ProtocolError("bad_request", f"options are nested more than {MAX_DEPTH} deep")
 
 
-def write(message: Mapping[str, Any]) -> str:
-    """A message as text: ASCII alone, so that half of a surrogate pair, which a model may write, arrives as it left."""
+def write(message: Any) -> str:
+    """A value as text: ASCII alone, so that half of a surrogate pair, which a model may write, arrives as it left."""
     return json.dumps(message, separators=(",", ":"), allow_nan=False)
 
 

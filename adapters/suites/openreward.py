@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 from rlvr.adapters.rows import LISTED_TASKS, MAX_LISTED
 from rlvr.adapters.serving.bounded_json import kind_of
-from rlvr.adapters.serving.events import event_stream, events_of, events_of_call, json_response, to_json
+from rlvr.adapters.serving.events import event_stream, events_of, events_of_call, json_response
 from rlvr.adapters.serving.guard import bears_key
 from rlvr.adapters.serving.serve import SMALL, EnvServer, ServerApp, answered, sweep
 from rlvr.adapters.serving.sessions import Result, SessionTable
-from rlvr.adapters.serving.wire import CODES, MAX_BITS, ProtocolError, WireRequest, read_json, unpack
+from rlvr.adapters.serving.wire import CODES, MAX_BITS, ProtocolError, WireRequest, read_json, unpack, write
 from rlvr.adapters.spec import call_style, with_native_tools
 from rlvr.agents.conversation import Message, as_one_text, opening_messages
 from rlvr.envs import Verdict
@@ -424,7 +424,7 @@ class OpenRewardApp:
         if isinstance(verdict, Verdict):
             facts["verdict"] = verdict.to_dict()
         output = {"blocks": blocks, "metadata": facts, "reward": float(result["reward"]), "finished": finished}
-        return to_json({"ok": True, "output": output})
+        return write({"ok": True, "output": output})
 
     async def _play(self, rollout: _Rollout, op: str, item: Json) -> list[Result]:
         request = WireRequest(_new(), op, [{"session": rollout.key, **item}], number=next(rollout.numbers))
@@ -575,4 +575,4 @@ def _carried_out(results: Sequence[Result]) -> Result:
 
 
 def _refused(reason: str, error: str) -> str:
-    return to_json({"ok": False, "error": error, "reason": reason})
+    return write({"ok": False, "error": error, "reason": reason})

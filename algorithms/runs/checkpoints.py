@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rlvr.algorithms.core.lazy_torch import torch
-from rlvr.envs.core.files import make_folder
+from rlvr.envs.core.files import make_folder, sha256_of
 
 MANIFEST = "manifest.json"
 DRAFT = ".draft-"
@@ -210,7 +210,7 @@ def _complete(draft: Path, checkpoint: Checkpoint) -> None:
     """The counters, and the manifest of all that is there."""
     (draft / COUNTERS).write_text(json.dumps({"step": checkpoint.step, **checkpoint.counters}))
     files = sorted(path.name for path in draft.iterdir())
-    (draft / MANIFEST).write_text(json.dumps({name: _sha256(draft / name) for name in files}, indent=1))
+    (draft / MANIFEST).write_text(json.dumps({name: sha256_of(draft / name) for name in files}, indent=1))
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
@@ -233,7 +233,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         if manifest.keys() != ({*shards, COUNTERS} if shards else FILES | (manifest.keys() & OPTIONAL_FILES)):
             raise CheckpointError(f"{path / MANIFEST} is not what was saved: it names {', '.join(manifest)}")
         for name, digest in manifest.items():
-            if _sha256(path / name) != digest:
+            if sha256_of(path / name) != digest:
                 raise CheckpointError(f"{path / name} is not what was saved: its SHA-256 differs")
         counters = json.loads((path / COUNTERS).read_bytes())
         tensors = _read_shards(path, shards) if shards else _read_whole(path, manifest)
@@ -286,11 +286,6 @@ def latest_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
 
 def _file(name: str) -> str:
     return f"{name}.safetensors"
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _sync(path: Path) -> None:

@@ -12,7 +12,6 @@ import http.client
 import json
 import math
 import re
-import socket
 import threading
 import time
 from collections.abc import Mapping
@@ -28,6 +27,7 @@ from rlvr.envs.core.seeding import digest_of_texts
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.core.verdict import Status, Verdict, is_provoked, provoked_verdict
 from rlvr.envs.tasks.digests import ServerDigest, digest_parts
+from rlvr.envs.tools.fetch import shut
 
 DIGEST: Final = re.compile(r"rows=\w{1,64} settings=\w{1,64} code=\w{1,64}", re.ASCII)
 MAX_MESSAGE: Final = 16 << 20  # bytes of one answer
@@ -383,7 +383,7 @@ def exchange_text(
         data = None if body is None else json.dumps(body).encode()
         connection.connect()
         # Its socket: once the answer begins the connection no longer knows it.
-        watch = threading.Timer(max(0.0, until - time.monotonic()), _cut, (connection.sock, late))
+        watch = threading.Timer(max(0.0, until - time.monotonic()), shut, (connection.sock, late))
         watch.daemon = True
         watch.start()
         sent = {"Content-Type": "application/json", "Accept": "application/json", "Connection": "close", **headers}
@@ -403,9 +403,3 @@ def exchange_text(
     if len(text) > MAX_MESSAGE:
         raise ServerError(f"{url} sent more than {MAX_MESSAGE:,} bytes")
     return response.status, text, response.headers.get_all("Set-Cookie", [])
-
-
-def _cut(link: socket.socket, late: threading.Event) -> None:
-    late.set()
-    with suppress(OSError):
-        link.shutdown(socket.SHUT_RDWR)

@@ -10,11 +10,11 @@ import random
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
-from rlvr.envs.rewards.extraction import Extraction, extract, first_sentence
+from rlvr.envs.rewards.extraction import extract, first_sentence
 from rlvr.envs.rewards.grading import WORKED_OUT, grader
 from rlvr.envs.tasks import guesses
 from rlvr.envs.tasks.readings import readings
@@ -71,7 +71,68 @@ def explained(working: Callable[..., str], *fields: str) -> Callable[[Any, Quest
     return explain
 
 
-class QuestionTask(Task[Question]):
+class Asked(Protocol):
+    """What is asked, and how an expert reasons about it."""
+
+    @property
+    def text(self) -> str:
+        """What the policy reads."""
+
+    @property
+    def working(self) -> str:
+        """Line by line."""
+
+
+Q = TypeVar("Q", bound=Asked)
+
+
+class OneReplyTask(Task[Q], Generic[Q]):
+    """A question and one reply, whatever the question is about; a subclass writes what raises NotImplementedError."""
+
+    levels = 5
+
+    def ask(self, rng: random.Random, level: int) -> Q:
+        """A new question of this level, drawn from ``rng`` alone."""
+        raise NotImplementedError
+
+    def judge(self, question: Q, reply: str) -> Verdict:
+        """The verdict on an action."""
+        raise NotImplementedError
+
+    def direct_answer(self, state: Q) -> str:
+        """The answer in a box."""
+        raise NotImplementedError
+
+    def guess(self, state: Q, rng: random.Random) -> str | None:
+        """An answer of the right form, for the random agent; None for random text."""
+        raise NotImplementedError
+
+    def start(self, rng: random.Random, level: int) -> Q:
+        return self.ask(rng, level)
+
+    def observe(self, state: Q) -> str:
+        return state.text
+
+    def apply(self, state: Q, action: str) -> Transition:
+        """Judges the one action; every episode ends here, also on an action that cannot be read."""
+        return Transition(state, self.judge(state, action), terminated=True)
+
+    def explain(self, state: Q, /) -> str:
+        """The working, line by line. A subclass that works it out here, from the question, keeps ``reset`` fast."""
+        return state.working
+
+    def solve(self, state: Q) -> str:
+        """The working, line by line, then the answer in a box."""
+        answer, working = self.direct_answer(state), self.explain(state)
+        return f"{working}\n{answer}" if working else answer
+
+    def sample_action(self, state: Q, rng: random.Random) -> str | None:
+        """A boxed ``guess``; None where the question shows nothing to guess from."""
+        guess = self.guess(state, rng)
+        return None if guess is None else f"\\boxed{{{guess}}}"
+
+
+class QuestionTask(OneReplyTask[Question]):
     """What both kinds share; a subclass writes ``ask``.
 
     Actions: a reply, whose answer stands in its last \\boxed{}, else in <answer> tags, else behind "####" or "Answer:".
@@ -79,18 +140,6 @@ class QuestionTask(Task[Question]):
     """
 
     system = BOXED
-    levels = 5
-
-    def ask(self, rng: random.Random, level: int) -> Question:
-        """A new question of this level, drawn from ``rng`` alone."""
-        raise NotImplementedError
-
-    def judge(self, question: Question, reply: str) -> Verdict:
-        """The verdict on an action."""
-        raise NotImplementedError
-
-    def start(self, rng: random.Random, level: int) -> Question:
-        return self.ask(rng, level)
 
     def content(self, state: Question) -> str:
         """``Question.content`` where the text has dressing (names, order of facts), else the whole text."""
@@ -100,22 +149,6 @@ class QuestionTask(Task[Question]):
         """Operations, or cases, that lead to the answer."""
         return state.operations or None
 
-    def observe(self, state: Question) -> str:
-        return state.text
-
-    def apply(self, state: Question, action: str) -> Transition:
-        """Judges the one action; every episode ends here, also on an action that cannot be read."""
-        return Transition(state, self.judge(state, action), terminated=True)
-
-    def explain(self, state: Question, /) -> str:
-        """The working, line by line. A subclass that works it out here, from the question, keeps ``reset`` fast."""
-        return state.working
-
-    def solve(self, state: Question) -> str:
-        """The working, line by line, then the answer in a box."""
-        answer, working = self.direct_answer(state), self.explain(state)
-        return f"{working}\n{answer}" if working else answer
-
     def direct_answer(self, state: Question) -> str:
         """``answer_text`` in a box, or ``str(answer)`` where the expert has no other spelling."""
         return f"\\boxed{{{state.answer_text or state.answer}}}"
@@ -123,11 +156,6 @@ class QuestionTask(Task[Question]):
     def guess(self, state: Question, rng: random.Random) -> str | None:
         """An answer drawn at random from what the question shows, for the random agent; None for random text."""
         return guesses.several(state.text, rng)
-
-    def sample_action(self, state: Question, rng: random.Random) -> str | None:
-        """A boxed ``guess``; None where the question shows nothing to guess from."""
-        guess = self.guess(state, rng)
-        return None if guess is None else f"\\boxed{{{guess}}}"
 
 
 class ExactAnswerTask(QuestionTask):
@@ -174,17 +202,17 @@ class CheckedAnswerTask(QuestionTask):
 
     def judge(self, question: Question, reply: str) -> Verdict:
         """Extracts the answer, then passes each of its readings to ``check``; one that fits is enough."""
-        extraction = extract(reply)
-        if extraction.answer is None:
-            return unparsable(extraction.reason)
-        return checked_extraction(extraction, question.text, lambda text: self.check(question, text))
+        return checked_reply(reply, question.text, lambda text: self.check(question, text))
 
 
-def checked_extraction(extraction: Extraction, question: str, check: Callable[[str], str | None]) -> Verdict:
-    """``checked`` on what was extracted. Behind "Answer:" it is one line or several. Beside the marker it is that line,
-    or all lines where the line alone cannot be read, or its first sentence; below the marker it is all lines.
+def checked_reply(reply: str, question: str, check: Callable[[str], str | None]) -> Verdict:
+    """``checked`` on the answer of a reply. Behind "Answer:" it is one line or several. Beside the marker it is that
+    line, or all lines where the line alone cannot be read, or its first sentence; below the marker it is all lines.
     """
-    line, block = extraction.answer or "", extraction.block
+    extraction = extract(reply)
+    if extraction.answer is None:
+        return unparsable(extraction.reason)
+    line, block = extraction.answer, extraction.block
     texts = [block if extraction.below and block else line]
     if block and not extraction.below:
         texts.append(block)

@@ -137,7 +137,7 @@ class Fetch(Kit):
             if parts.scheme == "https":
                 link = stack.enter_context(ssl.create_default_context().wrap_socket(link, server_hostname=host))
             late = threading.Event()
-            shutter = threading.Timer(_left(until), _shut, (link, late))  # a server that drips bytes never times out
+            shutter = threading.Timer(_left(until), shut, (link, late))  # a server that drips bytes never times out
             shutter.daemon = True
             shutter.start()
             stack.callback(shutter.cancel)
@@ -198,7 +198,8 @@ def _without(page: str, opening: str, closing: str) -> str:
     return "".join([*kept, page[position:]])
 
 
-def _shut(link: socket.socket, late: threading.Event) -> None:
+def shut(link: socket.socket, late: threading.Event) -> None:
+    """End a connection that is late, and say that it was."""
     late.set()
     with suppress(OSError):
         link.shutdown(socket.SHUT_RDWR)

@@ -6,17 +6,15 @@ stays small; the picture is drawn from it when it is looked at.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from rlvr.envs.core.images import require_pillow
 from rlvr.envs.core.seeding import nameless
-from rlvr.envs.core.task import Task, Transition
-from rlvr.envs.core.verdict import Verdict, unparsable
-from rlvr.envs.rewards.extraction import extract
+from rlvr.envs.core.task import Task
+from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.rewards.grading import WORKED_OUT, grader
-from rlvr.envs.tasks.questions import checked_extraction
+from rlvr.envs.tasks.questions import OneReplyTask, checked_reply
 from rlvr.envs.visual.canvas import Canvas, checked_side
 
 LOOK = "Look at the image. Think step by step. Put the final answer, and nothing else, in \\boxed{}."
@@ -67,7 +65,7 @@ class VisualState(NamedTuple):
     readings: int = 0
 
 
-class VisualQuestions(Visual[VisualState]):
+class VisualQuestions(Visual[VisualState], OneReplyTask[VisualState]):
     """One question about one picture. A subclass writes ``ask``, ``sketch`` and ``guess``.
 
     Observation: a question in words, and the picture that it is about.
@@ -89,16 +87,8 @@ class VisualQuestions(Visual[VisualState]):
         self._grade: Callable[..., Verdict] | None = None if self.kind == "checked" else grader(self.kind)
         self._options = {**WORKED_OUT.get(self.kind, {}), **self.options}
 
-    def ask(self, rng: random.Random, level: int) -> VisualState:
-        """A new scene and question of this level, drawn from ``rng`` alone."""
-        raise NotImplementedError
-
     def sketch(self, scene: Any, canvas: Canvas) -> None:
         """Draw the scene."""
-        raise NotImplementedError
-
-    def guess(self, state: VisualState, rng: random.Random) -> str:
-        """An answer of the right form, for the random agent."""
         raise NotImplementedError
 
     def check(self, state: VisualState, answer: str) -> str | None:
@@ -109,9 +99,6 @@ class VisualQuestions(Visual[VisualState]):
         """
         raise NotImplementedError
 
-    def start(self, rng: random.Random, level: int) -> VisualState:
-        return self.ask(rng, level)
-
     def content(self, state: VisualState) -> str:
         """The question and the whole scene, numbers and words; the picture asked otherwise is another task."""
         return f"{state.text}\n{nameless(state.scene)}"
@@ -120,40 +107,15 @@ class VisualQuestions(Visual[VisualState]):
         """Numbers, points or marks that have to be read off the picture."""
         return state.readings or None
 
-    def observe(self, state: VisualState) -> str:
-        """The question alone; what it asks about stands only in the picture."""
-        return state.text
-
     def paint(self, state: VisualState, canvas: Canvas) -> None:
         self.sketch(state.scene, canvas)
-
-    def apply(self, state: VisualState, action: str) -> Transition:
-        """Grades the one action by ``kind``, or by ``check`` in all its readings; the episode ends."""
-        if self._grade is None:
-            verdict = self._checked(action, state)
-        else:
-            verdict = self._grade(action, state.answer, **self._options)
-        return Transition(state, verdict, terminated=True)
-
-    def solve(self, state: VisualState) -> str:
-        """What is read from the scene, then the answer in a box."""
-        answer, working = self.direct_answer(state), self.explain(state)
-        return f"{working}\n{answer}" if working else answer
-
-    def explain(self, state: VisualState) -> str:
-        """What is read, line by line. A subclass that works it out here, from the scene, keeps ``reset`` fast."""
-        return state.working
 
     def direct_answer(self, state: VisualState) -> str:
         """The answer in a box, without what was read from the scene."""
         return f"\\boxed{{{state.answer}}}"
 
-    def sample_action(self, state: VisualState, rng: random.Random) -> str:
-        """A boxed ``guess``, which is well-formed and made without the picture."""
-        return f"\\boxed{{{self.guess(state, rng)}}}"
-
-    def _checked(self, reply: str, state: VisualState) -> Verdict:
-        extraction = extract(reply)
-        if extraction.answer is None:
-            return unparsable(extraction.reason)
-        return checked_extraction(extraction, state.text, lambda text: self.check(state, text))
+    def judge(self, question: VisualState, reply: str) -> Verdict:
+        """By the grader of ``kind``, or by ``check`` in all readings of the answer."""
+        if self._grade is not None:
+            return self._grade(reply, question.answer, **self._options)
+        return checked_reply(reply, question.text, lambda text: self.check(question, text))
