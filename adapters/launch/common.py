@@ -254,7 +254,7 @@ def classify_advantage(
 
 
 def classify_critic(t: Translation, clip: str, model: Mapping[str, Any], lr: str, epochs: str = "") -> None:
-    """The critic, where the advantage needs one, by the trainer's names; without one for epochs it has the policy's."""
+    """The critic, where the advantage needs it; without an option for epochs it makes as many passes as the policy."""
     if "overrides.value_clip" in t.idle:
         return
     bound = t["overrides.value_clip"]
@@ -331,7 +331,7 @@ def classify_minibatches(t: Translation, options: Mapping[str, Any]) -> None:
 
 
 def classify_refills(t: Translation, rounds: str, more: str) -> None:
-    """Settings of filters that replace groups, of which the trainer has none: what it does instead."""
+    """Settings of filters that replace groups: what the trainer does in their place."""
     for name, note in {"selection.max_rounds": rounds, "selection.over_sampling": more}.items():
         if name not in t.idle:
             t.left(name, note)

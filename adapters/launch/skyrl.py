@@ -129,7 +129,7 @@ def _advantage(t: Translation, mix: TaskMix) -> None:
 
 def _loss(t: Translation) -> None:
     low, high, dual = t["overrides.clip_low"], t["overrides.clip_high"], t["overrides.dual_clip"]
-    least, most = 1 - t["overrides.ratio_min"], min(t["overrides.ratio_max"], NO_BOUND) - 1  # distances from 1
+    below, above = 1 - t["overrides.ratio_min"], min(t["overrides.ratio_max"], NO_BOUND) - 1  # distances from 1
     positive, negative = t["overrides.gate"]
     kind, held = ALGORITHM + "policy_loss_type", "log-ratios are held within 20 nats"
     unbounded = _clip("regular", NO_BOUND, NO_BOUND)
@@ -140,8 +140,8 @@ def _loss(t: Translation) -> None:
     )
     cispo = {
         kind: "cispo",
-        ALGORITHM + "cispo.cispo_eps_clip_low": least,
-        ALGORITHM + "cispo.cispo_eps_clip_high": most,
+        ALGORITHM + "cispo.cispo_eps_clip_low": below,
+        ALGORITHM + "cispo.cispo_eps_clip_high": above,
     }
     dppo = {kind: "dppo", ALGORITHM + "dppo.delta_low": low, ALGORITHM + "dppo.delta_high": high}
     sapo = {kind: "sapo", ALGORITHM + "sapo.tau_pos": positive, ALGORITHM + "sapo.tau_neg": negative}
@@ -158,7 +158,7 @@ def _loss(t: Translation) -> None:
     if common.one_update(t):
         table["none", "none", False] = unbounded, common.ONE_UPDATE
     if not t["overrides.tau"]:
-        mask = _clip("rollout_is", least, most)
+        mask = _clip("rollout_is", below, above)
         table["prime", "token", True] = mask, "rollout_is drops tokens out of bounds, as prime does"
     can = "ppo, gspo, cispo, sapo and no clip to the old policy, prime and dppo to the behaviour policy"
     common.classify_clip(t, table, can)
