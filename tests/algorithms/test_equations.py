@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from rlvr.algorithms import ADVANTAGES, CLIP_RULES
-from rlvr.algorithms.losses import aggregation, kl, likelihood, preference, values
+from rlvr.algorithms import ADVANTAGES, AGGREGATIONS, CLIP_RULES
+from rlvr.algorithms.losses import kl, likelihood, preference, values
 from rlvr.algorithms.recipe.loss_parts import CORRECTIONS
 from rlvr.algorithms.recipe.presets import PRESETS
 
@@ -29,7 +29,7 @@ def equations(source: str) -> list[str]:
 PARTS = {
     **{f"clip {rule.name}": type(rule) for rule in CLIP_RULES.values()},
     **{f"correction {rule.name}": rule.weight for rule in CORRECTIONS.values()},
-    **{f"aggregation {each.name}": type(each) for each in aggregation.AGGREGATIONS.values()},
+    **{f"aggregation {each.name}": type(each) for each in AGGREGATIONS.values()},
     "KL": kl.kl_estimate,
     "KL in the loss": kl.kl_loss,
     "KL in the reward": kl.reward_kl,
