@@ -41,6 +41,18 @@ class Pair(NamedTuple):
         return ", ".join(name for name in vars(self.load(mended=True)) if not name.startswith("__"))
 
 
+def make_env(target: str | type[Any], **settings: Any) -> Any:
+    """The environment of a class, or of ``module:Class``; ``settings`` are ``split`` or nothing."""
+    if isinstance(target, str):
+        module, _, name = target.partition(":")
+        target = getattr(importlib.import_module(module), name)
+    if issubclass(target, gym.Env):
+        return target(**settings)
+    from rlvr.envs.core.text_env import TextEnv
+
+    return TextEnv(target(), **({"split": None} | settings))
+
+
 # number | module | kind | source, and below it each environment: name | form | defect
 TABLE = """
 1 | pays_anything | the verifier pays anything | marin#7784

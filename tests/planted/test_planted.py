@@ -6,15 +6,14 @@ import ast
 import inspect
 import shutil
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from rlvr.envs.core.text_env import TextEnv
-
-from .catalogue import PAIRS, Pair, table
+from .catalogue import PAIRS, Pair, make_env, table
 from .replays import SHOWS, play, prompt_of, returns, right_returns
 
 FORMS = {"single turn", "multi-turn", "tools", "files"}
@@ -39,7 +38,7 @@ def maker(pair: Pair, *, mended: bool) -> Any:
     if pair.name == "SumRepository" and shutil.which("git") is None:
         pytest.skip("needs git")
     if pair.interface == "Task":
-        return lambda split=None: TextEnv(cls(), split=split)
+        return partial(make_env, cls)
     held = {name: type(value)(value) for name, value in vars(cls.__mro__[1 if mended else 0]).items() if name in HELD}
     return type(cls.__name__, (cls,), held)
 
