@@ -15,6 +15,8 @@ KEPT_HERE = {
     "learner.compile": "the trainer has a switch of its own; speed, not the result",
     "learner.offload": "the trainer has switches of its own; memory, not the result",
     "learner.grad_accum_dtype": "the trainer adds gradients up in its own way",
+    "model.attention": "the trainer has a switch of its own; speed, not the result",
+    "model.tf32": "the trainer has a switch of its own",
     "learner.share_prompts": "the trainer lays sequences out in its own way",
     "env.batch_size": "the trainer decides how many episodes are under way",
     "env.workers": "the trainer's workers step environments",
@@ -43,6 +45,7 @@ OF_AN_ADVANTAGE = ("overrides.alpha", "overrides.group_keep", "overrides.pass_k"
 BOUNDS = ("clip_low", "clip_high", "dual_clip", "ratio_min", "ratio_max", "tau", "gate")
 # Without an effect on a config that leaves them out; with one, the trainer does as the text says all the same.
 OF_OUR_LEARNER = {
+    "model.adapter": "adapters begin anew",
     "learner.reference_every": "the reference policy stays that of the start",
     "learner.kl_coef_end": "the coefficient of the KL term stays as it is",
     "learner.ema": "the last weights are the policy, not an average",

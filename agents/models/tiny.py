@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
+from rlvr.agents.models.attention import kernel_of
 from rlvr.agents.rendering import NoChatTemplate, require_chat_template
 from rlvr.envs.core.hints import nearest
 
@@ -229,6 +230,7 @@ def load_policy(
     *,
     dtype: torch.dtype | str = "float32",
     device: torch.device | str = "cpu",
+    attention: str = "auto",
     tiny: TinyOptions | None = None,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Load a causal language model and its tokenizer; code from the hub is never run.
@@ -237,6 +239,7 @@ def load_policy(
         name_or_path: ``rlvr/tiny`` (built on the spot, no network), a folder, or a name on the hub.
         dtype: of the weights: a torch dtype, or its name.
         device: where the model goes.
+        attention: the kernel, see `rlvr.agents.models.attention`.
         tiny: options of `tiny_policy` for ``rlvr/tiny``: seed, hidden, layers, words, …
 
     Returns:
@@ -254,15 +257,18 @@ def load_policy(
     if not isinstance(number, torch.dtype):
         raise ValueError(f"dtype {dtype!r} is unknown: use float32, bfloat16 or float16")
     device = _usable(device)
+    kernel = kernel_of(attention, number, device)
     if str(name_or_path) != TINY:
         if tiny:
             raise ValueError(f"options {sorted(tiny)} are for {TINY} alone, not for {name_or_path}")
-        return _load(name_or_path, number, device)
+        return _load(name_or_path, number, device, kernel)
     allowed = sorted(TinyOptions.__annotations__)
     if unknown := sorted(set(tiny or {}) - set(allowed)):
         raise ValueError(f"{TINY} has no option {', '.join(unknown)}; it has {', '.join(allowed)}")
     model: Any
     model, tokenizer = tiny_policy(**(tiny or {}))
+    if kernel:
+        model.set_attn_implementation(kernel)
     return model.to(device=device, dtype=number), tokenizer
 
 
@@ -279,14 +285,16 @@ def _usable(device: torch.device | str) -> torch.device:
 
 
 def _load(
-    name_or_path: str | Path, dtype: torch.dtype, device: torch.device | str
+    name_or_path: str | Path, dtype: torch.dtype, device: torch.device | str, kernel: str | None = None
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     _, transformers = _libraries()
     name = str(name_or_path)
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
         require_chat_template(tokenizer, name)
-        model = transformers.AutoModelForCausalLM.from_pretrained(name, dtype=dtype, trust_remote_code=False)
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            name, dtype=dtype, attn_implementation=kernel, trust_remote_code=False
+        )
     except NoChatTemplate:
         raise
     except Exception as error:  # the library raises errors of many types, down to its file formats' own

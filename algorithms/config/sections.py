@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from rlvr.agents.models.attention import Attention
 from rlvr.algorithms.recipe.presets import name_objects
 
 
@@ -58,7 +59,7 @@ class SamplerSection(Section):
     deadline: float = Field(default=600.0, gt=0, allow_inf_nan=False)
     """vllm-server: seconds that one reply may take, retries included."""
     concurrency: int = Field(default=256, ge=1)
-    """vllm, vllm-server: replies that are sampled at once."""
+    """Replies that are sampled at once; the next begins as soon as one has ended."""
     options: dict[str, int | float | bool | str] = Field(default_factory=dict)
     """vllm, and a server that is started: options of vllm.LLM, such as gpu_memory_utilization or enforce_eager."""
     sleep: bool = False
@@ -174,6 +175,10 @@ class ModelSection(Section):
     """Type of the weights."""
     float32_head: bool = False
     """With weights in half precision: make the logits in float32, in sampling and in training."""
+    attention: Attention = "auto"
+    """Kernel of updates: sdpa, eager, flex, flash_attention_2 or 3; auto takes sdpa where the model has it."""
+    tf32: bool = False
+    """Let an NVIDIA GPU multiply float32 matrices in TF32, with 10 bits of mantissa for 23: faster, less exact."""
     device: str = "auto"
     """cpu, cuda, cuda:1 …; auto takes a GPU when there is one."""
     hidden: int = Field(default=128, ge=8)
@@ -185,8 +190,18 @@ class ModelSection(Section):
     # W = W0 + (alpha / r) B A, B A of rank r: 2106.09685
     lora_rank: int = Field(default=0, ge=0)
     """Rank of the LoRA adapters to train instead of all weights; 0 trains all weights."""
+    adapter: str = ""
+    """Folder of LoRA adapters of this rank to begin with, such as `adapter` of another run; without it, new ones."""
     template_options: dict[str, Any] = Field(default_factory=dict)
     """Given to the chat template, such as enable_thinking."""
+
+    @model_validator(mode="after")
+    def _check(self) -> ModelSection:
+        if self.adapter and not self.lora_rank:
+            raise ValueError(
+                f"model.adapter {self.adapter} goes with model.lora_rank: set it to the rank of the adapters"
+            )
+        return self
 
 
 class SamplingSection(Section):
@@ -273,15 +288,14 @@ class LearnerSection(Section):
     # a <- d a + (1 - d) theta after each step: 1412.6980; R-NaD, 2206.15378, plays and saves such an average
     ema: float = Field(default=0.0, ge=0, lt=1)
     """Decay of an exponential moving average of the weights, which is evaluated and saved for the policy; 0: none."""
-    # Rows times the longest of them: what a padded batch costs, and bounds memory.
     micro_batch_tokens: int = Field(default=8192, ge=1)
-    """Padded tokens that go through the model at once; changes memory, not the result. Halved when memory runs out."""
+    """Tokens that go through the model at once; changes memory, not the result. Halved when memory runs out."""
     # Activations of L layers become their L inputs and those of one layer: 1604.06174
     recompute_layers: bool = False
     """Keep the inputs of the layers alone and compute the layers again in the backward pass: less memory, more time."""
     # A prompt of P tokens with G samples of C: P + G C tokens instead of G (P + C).
     share_prompts: bool = False
-    """Compute the prompt that samples share once in each micro-batch, where the model allows it; not under torchrun."""
+    """Compute the prompt that samples share once in each micro-batch, where the model allows it."""
     compile: bool = False
     """Compile each layer by itself with torch.compile, for updates; needs a C++ compiler, on a GPU Triton."""
     # FSDP2's CPUOffloadPolicy: ZeRO-Offload, 2101.06840
@@ -290,15 +304,6 @@ class LearnerSection(Section):
     # Float32 sums depend on their order, and so on the number of processes; rounded from float64 they do not.
     grad_accum_dtype: Literal["auto", "float32", "float64"] = "auto"
     """What micro-batches' gradients add up in; float64: the same for any number of processes. auto: that on a CPU."""
-
-    @model_validator(mode="after")
-    def _check(self) -> LearnerSection:
-        if self.compile and self.share_prompts:
-            raise ValueError(
-                "learner.compile and learner.share_prompts do not go together: the keys of a shared prompt are handed "
-                "over outside of what is compiled; set one of them to false"
-            )
-        return self
 
 
 class CurriculumSection(Section):

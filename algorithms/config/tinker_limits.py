@@ -8,6 +8,9 @@ from typing import Any
 PLAIN = {
     "model.dtype": "float32",
     "model.float32_head": False,
+    "model.attention": "auto",
+    "model.tf32": False,
+    "model.adapter": "",
     "learner.optimiser": "adamw",
     "learner.compile": False,
     "learner.offload": "none",

@@ -38,44 +38,23 @@ class Padded:
         return Padded(self.ids.to(device), self.mask.to(device), self.lengths)
 
     def micro_batches(
-        self, budget: int, indices: Sequence[int] | None = None, *, share_prompts: bool = False
+        self, budget: int, indices: Sequence[int] | None = None, *, packed: bool = False, share_prompts: bool = False
     ) -> Iterator[tuple[list[int], Padded]]:
-        """Sequences of like length, as many at once as fit ``budget`` padded tokens, with their indices.
+        """Sequences of like length, as many at once as fit ``budget`` tokens, with their indices.
 
-        With ``share_prompts`` sequences of one prompt stay together, if fewer tokens then go through the model in all.
+        Padding counts unless sequences are ``packed``. With ``share_prompts`` those of one prompt stay together.
         """
         every = list(range(len(self))) if indices is None else list(indices)
         lengths = [self.lengths[index] for index in every]
-        chunks = token_budget_batches(lengths, budget)
-        if share_prompts and every:
-            prompts, rests = self.prompts(), self.rests()
-            chosen_prompts = [prompts[index] for index in every], [rests[index] for index in every]
-            together = shared_prompt_batches(*chosen_prompts, lengths, budget)
-            padded = sum(len(chunk) * (max(lengths[index] for index in chunk) - 1) for chunk in chunks)
-            if sum(tokens for _, tokens in together) < padded:
-                chunks = [chunk for chunk, _ in together]
-        for chunk in chunks:
+        prompts = [self._prompt(index) for index in every] if share_prompts else None
+        for chunk in token_budget_batches(lengths, budget, packed=packed, prompts=prompts):
             chosen = [every[index] for index in chunk]
             yield chosen, self.pick(chosen)
 
-    def prompts(self) -> list[bytes]:
-        """The prompt of each sequence without its last token, as bytes of its int64 ids.
-
-        The first trained token is predicted at the prompt's last token, which therefore counts to what comes after.
-        """
-        ids = self.ids.cpu().numpy()
-        return [ids[row, :start].tobytes() for row, start in enumerate(self._starts().tolist())]
-
-    def rests(self) -> list[int]:
-        """Tokens of each sequence from its prompt's last to the one at which its last trained token is predicted."""
-        columns = torch.arange(self.mask.shape[1], device=self.mask.device)
-        ends = (self.mask.long() * columns).amax(1)  # [B] the last trained token
-        return [max(1, rest) for rest in (ends - self._starts()).tolist()]
-
-    def _starts(self) -> Tensor:
-        """[B] the index of each prompt's last token; 0 where nothing is trained."""
-        asked = self.mask[:, 1:].long()
-        return asked.argmax(1) if asked.shape[1] else torch.zeros(len(self), dtype=torch.long)
+    def _prompt(self, index: int) -> bytes:
+        """The prompt of a sequence without its last token, which counts to what comes after, as bytes of its ids."""
+        asked = self.mask[index, 1:].nonzero()
+        return self.ids[index, : int(asked[0]) if len(asked) else 0].cpu().numpy().tobytes()
 
 
 def pad(sequences: Sequence[TokenSequence], pad_id: int = 0) -> Padded:
@@ -90,15 +69,20 @@ def pad(sequences: Sequence[TokenSequence], pad_id: int = 0) -> Padded:
     return Padded(ids, mask, lengths)
 
 
-def token_budget_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
+def token_budget_batches(
+    lengths: Sequence[int], budget: int, *, packed: bool = False, prompts: Sequence[bytes] | None = None
+) -> list[list[int]]:
     """Split sequences into micro-batches of similar length and bounded size.
 
-    A batch of n sequences, padded to the longest of length t, takes n · t tokens: at most ``budget``, unless it
-    is one sequence that is longer alone. Longest first, so that memory peaks at the start.
+    A batch takes the tokens of its sequences where these are packed, and n · t where n of them are padded to the
+    longest of length t: at most ``budget``, unless it is one sequence that is longer alone. Longest first, so that
+    memory peaks at the start.
 
     Args:
         lengths: of each sequence, in tokens.
-        budget: tokens of one batch, padding included.
+        budget: tokens of one batch.
+        packed: whether no padding is computed.
+        prompts: of each sequence; those of one prompt come one after another, the prompt of the longest first.
 
     Returns:
         Batches of indices into ``lengths``; each index once.
@@ -108,76 +92,22 @@ def token_budget_batches(lengths: Sequence[int], budget: int) -> list[list[int]]
     """
     if budget < 1:
         raise ValueError(f"a budget of {budget} tokens holds nothing: give at least 1")
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    if prompts is not None:
+        groups: dict[bytes, list[int]] = {}
+        for index in order:
+            groups.setdefault(prompts[index], []).append(index)
+        order = [index for members in groups.values() for index in members]
     batches: list[list[int]] = []
-    free = 0  # sequences that the last batch still takes
-    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if free < 1:
+    tokens = longest = 0  # of the last batch
+    for index in order:
+        longest = max(longest, lengths[index])
+        tokens = tokens + lengths[index] if packed else longest * (len(batches[-1]) + 1 if batches else 1)
+        if not batches or tokens > budget:
             batches.append([])
-            free = max(1, budget // max(1, lengths[index]))
+            tokens = longest = lengths[index]
         batches[-1].append(index)
-        free -= 1
     return batches
-
-
-def spares_enough(prompts: int, longest: int, rows: int, rest: int, width: int) -> bool:
-    """Whether Q prompts and what R rows have after theirs are at least a tenth fewer tokens than R whole rows.
-
-    Args:
-        prompts: Q distinct prompts.
-        longest: P tokens of the longest of them, without the last.
-        rows: R sequences.
-        rest: C, the most tokens that one has from its prompt's last token on.
-        width: tokens of the longest sequence, without the last, which is predicted alone.
-    """
-    return longest > 0 and prompts * longest + rows * rest <= 0.9 * rows * width
-
-
-def shared_prompt_batches(
-    prompts: Sequence[bytes], rests: Sequence[int], lengths: Sequence[int], budget: int
-) -> list[tuple[list[int], int]]:
-    """Split sequences into micro-batches, those of one prompt together.
-
-    Of Q prompts of up to P tokens and R sequences with up to C tokens after theirs, Q P + R C tokens go through the
-    model, but each row keeps a copy of its prompt's keys and values in each layer. So R (P + C) is at most ``budget``,
-    and R times the longest sequence is, too, unless it is one sequence that is longer alone: a batch that spares too
-    little (`spares_enough`) goes through whole. The group with the longest sequence comes first.
-
-    Args:
-        prompts: of each sequence, see `Padded.prompts`.
-        rests: of each sequence, see `Padded.rests`.
-        lengths: of each sequence, in tokens.
-        budget: tokens of one batch, padding included.
-
-    Returns:
-        Batches of indices, and the tokens of each that go through the model; each index once.
-    """
-    groups: dict[bytes, list[int]] = {}
-    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        groups.setdefault(prompts[index], []).append(index)
-    batches: list[list[int]] = []
-    longest, rest, width = 0, 0, 0  # of the last batch: P, C, T
-    for prompt, members in groups.items():
-        for index in members:
-            sizes = len(prompt) // 8, rests[index], lengths[index]
-            wider = max(longest, sizes[0]), max(rest, sizes[1]), max(width, sizes[2])
-            if not batches or (len(batches[-1]) + 1) * max(wider[0] + wider[1], wider[2]) > budget:
-                batches.append([])
-                wider = sizes
-            batches[-1].append(index)
-            longest, rest, width = wider
-    return [(batch, _computed_tokens(batch, prompts, rests, lengths)) for batch in batches]
-
-
-def _computed_tokens(
-    batch: Sequence[int], prompts: Sequence[bytes], rests: Sequence[int], lengths: Sequence[int]
-) -> int:
-    """Tokens of these sequences that go through the model at once."""
-    distinct = {prompts[index] for index in batch}
-    longest, rest = max(map(len, distinct)) // 8, max(rests[index] for index in batch)
-    width = max(lengths[index] for index in batch) - 1
-    if spares_enough(len(distinct), longest, len(batch), rest, width):
-        return len(distinct) * longest + len(batch) * rest
-    return len(batch) * width
 
 
 def behaviour_logprobs(sequences: Sequence[TokenSequence]) -> Tensor:
@@ -242,11 +172,9 @@ class TrainingBatch:
             members[part[group]].append(index)
         return [self.pick(indices) for indices in members if indices]
 
-    def micro_batches(
-        self, budget: int, indices: Sequence[int], *, share_prompts: bool = False
-    ) -> Iterator[TrainingBatch]:
-        """These sequences, in micro-batches of at most ``budget`` padded tokens; see `Padded.micro_batches`."""
-        for chosen, _ in self.padded.micro_batches(budget, indices, share_prompts=share_prompts):
+    def micro_batches(self, budget: int, indices: Sequence[int], **how: bool) -> Iterator[TrainingBatch]:
+        """These sequences, in micro-batches of at most ``budget`` tokens; see `Padded.micro_batches`."""
+        for chosen, _ in self.padded.micro_batches(budget, indices, **how):
             yield self.pick(chosen)
 
     def traced(self, traces: tuple[dict[str, Any], ...]) -> TrainingBatch:

@@ -27,14 +27,16 @@ def layers_of(model: Any, purpose: str) -> list[Any]:
 class CompiledLayers:
     """The layers of a model, compiled by torch.compile, for passes of the learner alone.
 
-    Layers are alike, so what was compiled for the first serves all. Micro-batches are sorted by length and differ in
-    shape: sizes are symbols (``dynamic=True``), but for sequences alone in their micro-batch, and passes without
-    gradient, which are compiled again. A sampler that holds the same model calls its layers as they were written, one
-    token after another.
+    Layers are alike, so what was compiled for the first serves all. Micro-batches differ in shape: sizes are symbols
+    (``dynamic=True``), but for passes without gradient, which are compiled again. A sampler that holds the same model
+    calls its layers as they were written, one token after another.
     """
 
     def __init__(self, model: Any) -> None:
+        from rlvr.algorithms.learner.packing import stay_uncompiled
+
         self.layers = layers_of(model, "can be compiled: set learner.compile to false")
+        stay_uncompiled()
         self._forwards: list[Callable[..., Any]] = []
 
     @contextmanager

@@ -23,8 +23,8 @@ from rlvr.algorithms.learner.scoring import (
     LogprobGrads,
     Scorer,
     base_model,
-    can_share_prompts,
     has_plain_head,
+    why_not_packed,
     why_not_shared,
 )
 from rlvr.algorithms.learner.token_trace import note_imitation, note_no_gradient, note_update
@@ -48,10 +48,10 @@ class Learner:
         temperature: of sampling; log-probabilities are taken at it.
         max_length: the generation budget in tokens, Dr. GRPO's constant.
         epochs, minibatches: passes over each batch, and optimiser steps a pass.
-        micro_batch_tokens: padded tokens that go through the model at once; halved when memory runs out.
+        micro_batch_tokens: tokens that go through the model at once, padding included where sequences cannot be packed
+            (`why_not_packed`); halved when memory runs out.
         recompute_layers: keep less of each layer for the backward pass, which then computes it again.
-        share_prompts: compute a prompt once for all its samples, where the model allows it; not under torchrun. Where
-            it has no effect, `unshared` says why.
+        share_prompts: compute a prompt once for all its samples, where the model allows it; else `unshared` says why.
         reference: keep a reference policy even if the preset has no KL term.
         ema: decay of the moving average of the trained weights that `averaged` shows; 0 keeps none.
         optimiser: the kind of AdamW that a warm start takes, see `Optimiser`.
@@ -89,7 +89,8 @@ class Learner:
         self.sampler = self.model = model.eval()  # dropout would make the ratio of a first step differ from 1
         if self.world.sharded:
             self.model = deepcopy(model).float()
-        self.unshared = self._why_not_shared() if share_prompts else ""
+        reason = why_not_shared(base_model(self.model)) if share_prompts else ""
+        self.unshared = reason and f"learner.share_prompts has no effect, prompts are not shared: {reason}"
         self.share_prompts = share_prompts and not self.unshared
         self.scorer = Scorer(self.model, self.share_prompts, self._forward_contexts(compiled, offload))
         self.device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
@@ -112,10 +113,6 @@ class Learner:
         self.optimiser = optimiser
         self.average: list[Tensor] | None = None  # float32: in half precision small differences would be lost
 
-    def _why_not_shared(self) -> str:
-        reason = "under torchrun" if self.world.sharded else why_not_shared(base_model(self.model))
-        return reason and f"learner.share_prompts has no effect, prompts are not shared: {reason}"
-
     def _forward_contexts(self, compiled: bool, offload: str) -> list[Callable[[], AbstractContextManager[None]]]:
         """The contexts that a forward pass runs in."""
         if (offload == "weights") != self.world.sharded and offload != "none":
@@ -125,21 +122,28 @@ class Learner:
         around: list[Callable[[], AbstractContextManager[None]]] = []
         if compiled:
             require_compiler(next(self.model.parameters()).device)
-            self._try_head()  # as it was written: a trial is not worth compiling for
+            self._try_model()  # as it was written: a trial is not worth compiling for
             around.append(CompiledLayers(self.model))
         if offload == "activations":
             around.append(OffloadedActivations(self.model))
         return around
 
-    def _try_head(self) -> None:
-        """Cache the result of `has_plain_head`."""
+    def _try_model(self) -> None:
+        """Cache the results of `has_plain_head` and `why_not_packed`."""
         ids = torch.zeros(1, 4, dtype=torch.long, device=next(self.model.parameters()).device)
         has_plain_head(base_model(self.model), ids)
+        why_not_packed(base_model(self.model))
+
+    def _layout(self, model: Any = None) -> dict[str, Any]:
+        """How the sequences of a micro-batch lie in a pass of the policy, or of another model."""
+        core = base_model(self.model if model is None else model)
+        share = self.share_prompts and not why_not_shared(core)
+        return {"packed": not why_not_packed(core), "share_prompts": share}
 
     def _shard(self, dtype: torch.dtype, offload: bool) -> None:
         if dtype == torch.float16:
             raise ConfigError("model.dtype float16 is for one process: take bfloat16, whose gradients need no scale")
-        self._try_head()  # while the weights are whole
+        self._try_model()  # while the weights are whole
         self.accumulation = shard(self.model, self.scorer, dtype, offload, self.sums)
 
     def sync(self) -> None:
@@ -264,10 +268,10 @@ class Learner:
 
     def _logprobs(self, padded: Padded, model: Any, by_logprob_grads: bool = False) -> Tensor:
         columns = torch.zeros(padded.ids.shape)  # [B, T]
-        share = self.share_prompts and (model is None or can_share_prompts(base_model(model)))
-        score = self.scorer if model is None else Scorer(model, share)
+        layout = self._layout(model)
+        score = self.scorer if model is None else Scorer(model, layout["share_prompts"])
         with torch.no_grad():
-            for _, item in self.world.share(list(padded.micro_batches(self.micro_batch_tokens, share_prompts=share))):
+            for _, item in self.world.share(list(padded.micro_batches(self.micro_batch_tokens, **layout))):
                 if item is None:
                     self._idle()
                     continue
@@ -380,7 +384,7 @@ class Learner:
         if batch.traces:
             note_no_gradient(batch, live)
         parts_by_index: list[tuple[int, dict[str, Tensor] | None]] = []
-        micro_batches = batch.micro_batches(self.micro_batch_tokens, live, share_prompts=self.share_prompts)
+        micro_batches = batch.micro_batches(self.micro_batch_tokens, live, **self._layout())
         for index, micro in self.world.share(list(micro_batches)):
             if micro is None:
                 optimiser.backward(self._idle())
@@ -497,7 +501,7 @@ class Learner:
 
     def _imitated(self, padded: Padded, tokens: int, optimiser: Optimiser, traces: Sequence[dict[str, Any]]) -> float:
         losses = []
-        micro_batches = padded.micro_batches(self.micro_batch_tokens, share_prompts=self.share_prompts)
+        micro_batches = padded.micro_batches(self.micro_batch_tokens, **self._layout())
         for index, item in self.world.share(list(micro_batches)):
             if item is None:
                 optimiser.backward(self._idle())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import platform
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, partial
 from typing import Any
 
@@ -45,12 +45,15 @@ def return_freed_memory() -> None:
 
 
 @contextmanager
-def recomputed_layers(model: Any) -> Iterator[None]:
+def recomputed_layers(model: Any, around: Callable[[], AbstractContextManager[None]] = nullcontext) -> Iterator[None]:
     """Forward passes in this block keep the input of each layer alone; the backward pass computes the layer again.
 
     The model's own `gradient_checkpointing_enable` acts in training mode alone, and training mode means dropout, under
     which log-probabilities are not those of sampling. On a CPU it changes how this process frees memory
     (`return_freed_memory`).
+
+    Args:
+        around: makes the block that a layer is computed again in.
 
     Raises:
         ValueError: the model has no layers that transformers marks for it.
@@ -62,7 +65,13 @@ def recomputed_layers(model: Any) -> Iterator[None]:
     try:
         for layer in layers:
             # the backward pass calls what stands here now: it needs no block around it
-            layer.forward = partial(checkpoint, layer.forward, use_reentrant=False, preserve_rng_state=False)
+            layer.forward = partial(
+                checkpoint,
+                layer.forward,
+                use_reentrant=False,
+                preserve_rng_state=False,
+                context_fn=lambda: (nullcontext(), around()),
+            )
         yield
     finally:
         for layer, forward in zip(layers, before, strict=True):

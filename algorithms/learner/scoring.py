@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
 from torch.nn import functional as F
-from transformers.cache_utils import Cache, DynamicLayer
 
-from rlvr.algorithms.learner.batch import spares_enough
 from rlvr.algorithms.learner.head import LogprobGradsOf, SequenceScores, score_hidden, score_logits, uses_float32
 from rlvr.algorithms.learner.memory import is_out_of_memory, recomputed_layers
+from rlvr.algorithms.learner.packing import Packing, attending, noting_windows, pack, takes_blocks
 
 # [B, T] d loss / d log pi of each token from [B, T] log pi, where it depends on no other token's.
 LogprobGradsAt = Callable[[torch.Tensor], torch.Tensor]
@@ -25,8 +24,9 @@ LogprobGrads = torch.Tensor | LogprobGradsAt
 class Scorer(nn.Module):
     """A model's body and its output layer in one forward pass: `score_sequences` as a module, which FSDP can wrap.
 
-    With ``share_prompts`` a prompt that several sequences begin with goes through the model once, where its attention
-    allows that and it spares a tenth of the tokens. Passes run inside of the blocks that ``around`` make.
+    Sequences are packed without padding where the model allows it (`why_not_packed`). With ``share_prompts`` a prompt
+    that several of them begin with then goes through the model once. Passes run inside of the blocks that ``around``
+    make.
     """
 
     def __init__(
@@ -114,9 +114,10 @@ def score_sequences(
     """Log-probabilities of whole sequences in one forward pass, and entropies on request.
 
     Entry [:, t] is about the token ids[:, t] given ids[:, :t]; entry [:, 0] is 0, as nothing comes before it.
-    Results carry gradients unless those are disabled. Logits are made only where the mask asks, and, where they
-    would not fit at once, a piece at a time and again in the backward pass: memory stays bounded however large
-    the vocabulary is. A model that scales or caps its logits is asked for all of them instead.
+    Rows are packed where the model allows it (`why_not_packed`): neither padding nor what follows the last wanted token
+    is computed. Results carry gradients unless those are disabled. Logits are made only where the mask asks, and, where
+    they would not fit at once, a piece at a time and again in the backward pass: memory stays bounded however large the
+    vocabulary is. A model that scales or caps its logits is asked for all of them instead.
 
     Args:
         model: a transformers causal language model, in the mode (training or evaluation) you want.
@@ -128,8 +129,7 @@ def score_sequences(
         recompute: keep the inputs of the layers alone for the backward pass, which computes the layers again.
         logprob_grads: (B, T), d loss / d log pi of each token, where it is known before, or a function that gives it
             from the log-probabilities (B, T), 0 where they are not known yet; see `score_hidden`.
-        share_prompts: compute what several rows have before their first wanted token once, where that is less work and
-            the model allows it (`can_share_prompts`).
+        share_prompts: compute what several rows have before their first wanted token once, where the model allows it.
 
     Raises:
         ValueError: ids and mask differ in shape, or the temperature is not positive.
@@ -145,16 +145,14 @@ def score_sequences(
     context, targets = ids[:, :-1], ids[:, 1:][wanted]  # [B, T - 1], [N]
     core = base_model(model)
     plain = has_plain_head(core, ids[:1, :4])
-    prompts = _shared_prompts(context, wanted) if share_prompts and can_share_prompts(core) else None
-    with recomputed_layers(core) if recompute and torch.is_grad_enabled() else nullcontext():
-        body: Any = core.base_model if plain else model
-        if prompts is None:
-            asked, output = wanted, body(input_ids=context, use_cache=False)
-        else:
-            asked, output = prompts.wanted, prompts.forward(core.base_model, body)
+    packing = None if why_not_packed(core) else pack(context, wanted, share_prompts and takes_blocks(core.config))
+    body: Any = core.base_model if plain else model
+    around = attending(core.config, packing)
+    with recomputed_layers(core, around) if recompute and torch.is_grad_enabled() else nullcontext():
+        output = _packed(body, packing, around) if packing else body(input_ids=context, use_cache=False)
     if plain:
         head = core.get_output_embeddings()
-        hidden = output.last_hidden_state[asked]  # [N, H], of wanted tokens alone
+        hidden = _wanted_of(output.last_hidden_state, wanted, packing)  # [N, H]
         wanted_grads = None if logprob_grads is None else _of_wanted(logprob_grads, wanted)
         wide = uses_float32(head)
         scores = score_hidden(
@@ -168,9 +166,20 @@ def score_sequences(
             in_float32=wide,
         )
     else:
-        scores = score_logits(output.logits[asked], targets, temperature, entropy=entropy)  # logits [N, V]
+        logits = _wanted_of(output.logits, wanted, packing)  # [N, V]
+        scores = score_logits(logits, targets, temperature, entropy=entropy)
     entropies = None if scores.entropy is None else _spread(scores.entropy, wanted)
     return SequenceScores(_spread(scores.logprobs, wanted), entropies)
+
+
+def _packed(body: Any, packing: Packing, around: Callable[[], AbstractContextManager[None]]) -> Any:
+    with around():
+        return body(input_ids=packing.ids, position_ids=packing.positions, use_cache=False)
+
+
+def _wanted_of(outputs: torch.Tensor, wanted: torch.Tensor, packing: Packing | None) -> torch.Tensor:
+    """Outputs (B, T - 1, D), or packed ones (1, N, D), of the tokens that are set in ``wanted``."""
+    return outputs[wanted] if packing is None else outputs[0].index_select(0, packing.wanted)
 
 
 def _of_wanted(logprob_grads: LogprobGrads, wanted: torch.Tensor) -> torch.Tensor | LogprobGradsOf:
@@ -197,120 +206,31 @@ def _spread(scores: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
     return F.pad(columns.masked_scatter(wanted, scores), (1, 0))  # [B, T], 0 for the first token
 
 
-class _PromptKeys(DynamicLayer):
-    """The keys and values of prompts [Q, heads, P, d] in one layer, noted as they pass."""
-
-    def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        # a layer that is computed again notes the same once more
-        self.keys, self.values, self.is_initialized = key_states, value_states, True
-        return key_states, value_states
-
-
-class _KeysOfPrompts(DynamicLayer):
-    """Sets the keys and values of each row's prompt before its own, [R, heads, P + C, d], with gradient, and keeps
-    nothing: so a layer can be computed again."""
-
-    def __init__(self, prompts: Any, prompt_of: torch.Tensor) -> None:
-        super().__init__()
-        self.before: tuple[torch.Tensor, torch.Tensor] = (prompts.keys, prompts.values)
-        self.keys, self.values, self.is_initialized = prompts.keys, prompts.values, True  # what masks are sized by
-        self.prompt_of = prompt_of  # [R]
-
-    def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        keys, values = (states[self.prompt_of] for states in self.before)  # [R, heads, P, d]
-        return torch.cat([keys, key_states], 2), torch.cat([values, value_states], 2)
-
-
-class _SharedPrompts(NamedTuple):
-    """Rows cut in two: Q distinct prompts of up to P tokens, and what each of the R rows has after its own, up to C.
-
-    The last token of a prompt belongs to what comes after it: the first completion token is asked of it.
-    """
-
-    prompts: torch.Tensor  # [Q, P] ids
-    lengths: torch.Tensor  # [Q] of the prompts
-    prompt_of: torch.Tensor  # [R]
-    rest: torch.Tensor  # [R, C] ids
-    wanted: torch.Tensor  # [R, C] bool
-    width: int  # tokens of the longest row
-
-    def forward(self, body: Any, whole: Any) -> Any:
-        """The output of ``whole`` for the rest, after a pass of ``body`` over the prompts."""
-        noted = Cache(layer_class_to_replicate=_PromptKeys)
-        body(input_ids=self.prompts, past_key_values=noted, use_cache=True)
-        lengths = self.lengths[self.prompt_of]  # [R]
-        columns = torch.arange(self.prompts.shape[1], device=lengths.device)
-        attended = torch.cat(
-            [columns < lengths[:, None], torch.ones_like(self.rest, dtype=torch.bool)], 1
-        )  # [R, P + C]
-        positions = lengths[:, None] + torch.arange(self.rest.shape[1], device=lengths.device)  # [R, C]
-        return whole(
-            input_ids=self.rest,
-            attention_mask=attended.long(),
-            position_ids=positions.clamp(max=self.width - 1),  # padding alone lies beyond, where a table may end
-            past_key_values=Cache(layers=[_KeysOfPrompts(layer, self.prompt_of) for layer in noted.layers]),
-            use_cache=True,
-        )
-
-
-def _shared_prompts(context: torch.Tensor, wanted: torch.Tensor, always: bool = False) -> _SharedPrompts | None:
-    """Rows (B, T - 1) cut into prompts and the rest; None if that spares too few tokens, unless ``always``."""
-    rows, width = context.shape
-    starts = torch.where(wanted.any(1), wanted.long().argmax(1), 0)  # [R] the prompt's last token
-    ids = context.cpu().numpy()
-    numbers: dict[bytes, int] = {}
-    prompt_of = [
-        numbers.setdefault(ids[row, :start].tobytes(), len(numbers)) for row, start in enumerate(starts.tolist())
-    ]
-    first = {prompt: row for row, prompt in reversed(list(enumerate(prompt_of)))}
-    chosen = torch.tensor([first[prompt] for prompt in range(len(numbers))], device=context.device)  # [Q]
-    columns = starts[:, None] + torch.arange(width, device=context.device)  # [R, T - 1]
-    inside = columns < width
-    columns = columns.clamp(max=width - 1)
-    wanted_rest = wanted.gather(1, columns) & inside
-    longest = int(starts.max())  # P
-    kept = int(wanted_rest.any(0).nonzero().max()) + 1 if wanted_rest.any() else 1  # C
-    if not (always or spares_enough(len(numbers), longest, rows, kept, width)):
-        return None
-    return _SharedPrompts(
-        context[chosen, :longest],
-        starts[chosen],
-        torch.tensor(prompt_of, device=context.device),
-        context.gather(1, columns[:, :kept]),
-        wanted_rest[:, :kept],
-        width,
-    )
-
-
-_sharing: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
-
-
-def can_share_prompts(model: Any) -> bool:
-    """Whether a token of the model attends to all before it through keys and values alone, so that the prompt's may
-    come from another pass; see `why_not_shared`."""
-    return not why_not_shared(model)
+_packing: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
 
 
 def why_not_shared(model: Any) -> str:
-    """Why prompts are not shared in this model; "" where they are.
+    """Why prompts are not shared in this model; "" where they are."""
+    kernel = str(model.config._attn_implementation)
+    return why_not_packed(model) or ("" if takes_blocks(model.config) else f"attention is {kernel}, take sdpa or flash")
+
+
+def why_not_packed(model: Any) -> str:
+    """Why sequences are not packed for this model; "" where they are.
 
     Tried once for each model, on two prompts of two samples each, of tokens from all over the vocabulary. The trial is
     in float32, whatever the weights are in: the rounding of half precision would hide a wrong result.
     """
-    if model not in _sharing:
-        _sharing[model] = _limited_attention(model.config) or _try_sharing(model)
-    return _sharing[model]
+    if model not in _packing:
+        _packing[model] = _limited_attention(model.config) or _try_packing(model)
+    return _packing[model]
 
 
 def _limited_attention(config: Any) -> str:
-    kinds = set(getattr(config, "layer_types", None) or ["full_attention"]) - {"full_attention"}
+    kinds = set(getattr(config, "layer_types", None) or []) - {"full_attention", "sliding_attention"}
     if kinds:
         return f"layers of the model have {' and '.join(sorted(kinds))}"
-    for name in ("sliding_window", "window_size", "attention_window", "attention_chunk_size"):
+    for name in ("window_size", "attention_window", "attention_chunk_size"):
         if getattr(config, name, None):
             return f"the model attends within a window ({name} {getattr(config, name)})"
     # rotations that depend on the longest row of a pass would differ between two passes
@@ -318,38 +238,48 @@ def _limited_attention(config: Any) -> str:
     return f"the rotations of the model depend on the length ({kind})" if kind in ("dynamic", "longrope") else ""
 
 
-def _try_sharing(model: Any) -> str:
+def _try_packing(model: Any) -> str:
     training = model.training
     model.eval()
     try:
         # A result that is wrong is so for all tokens. Rounding is large for some: control tokens, and rows of the
         # embedding that nobody trained.
         vocabulary = model.get_input_embeddings().weight.shape[0]
-        if any(_shares(model, [vocabulary * (k + n) // 11 for k in range(1, 8)]) for n in range(3)):
-            return ""
-        return "the model gives other results after keys and values of another pass"
-    except Exception as error:  # a model without such a cache fails in its own way
+        with noting_windows() as windows:
+            right = any(_packs(model, [vocabulary * (k + n) // 11 for k in range(1, 8)]) for n in range(3))
+        if right and takes_blocks(model.config) and not _windows_agree(model.config, windows):
+            return "the model attends within a window that its attention is not told of"
+        return "" if right else "the model gives other results for packed sequences"
+    except Exception as error:  # a model that takes no positions fails in its own way
         if is_out_of_memory(error):
             raise
         reason = (str(error).strip().splitlines() or [""])[0]
-        return f"the model takes no keys and values of another pass ({type(error).__name__}: {reason})"
+        return f"the model cannot be given packed sequences ({type(error).__name__}: {reason})"
     finally:
         model.train(training)
 
 
-def _shares(model: Any, tokens: Sequence[int]) -> bool:
-    """Whether two prompts of these tokens [7], with two samples each, give what whole sequences give."""
+def _windows_agree(config: Any, windows: Sequence[int | None]) -> bool:
+    """Whether the layers of a packed pass were told of the windows that the configuration names."""
+    window, kinds = getattr(config, "sliding_window", None), getattr(config, "layer_types", None)
+    layers = config.num_hidden_layers
+    expected = [window if kind == "sliding_attention" else None for kind in kinds or ["sliding_attention"] * layers]
+    return [*windows[:layers]] == expected
+
+
+def _packs(model: Any, tokens: Sequence[int]) -> bool:
+    """Whether two prompts of these tokens [7], with two samples each, give what padded sequences give."""
     device = next(model.parameters()).device
     order = torch.tensor([[0, 1, 2, 3, 4, 5, 6], [0, 1, 2, 3, 4, 6, 5], [2, 1, 4, 3, 0, 5, 6], [2, 1, 3, 4, 0, 6, 5]])
-    wanted = torch.tensor([[0, 0, 0, 0, 1, 1, 1]] * 2 + [[0, 1, 1, 1, 1, 1, 1]] * 2).bool()
+    wanted = torch.tensor([[0, 0, 0, 0, 1, 1, 1]] * 2 + [[0, 1, 1, 1, 1, 1, 0]] * 2).bool()
     ids, wanted = torch.tensor(tokens)[order].to(device), wanted.to(device)
-    shared = _shared_prompts(ids, wanted, always=True)
-    assert shared is not None  # for the type checker
+    packing = pack(ids, wanted, takes_blocks(model.config))
     with torch.no_grad():
         for way in (_in_float32(model.base_model), nullcontext()):  # then as it is: it may fail in its own type
             with way:
                 whole = model.base_model(input_ids=ids, use_cache=False).last_hidden_state[wanted]
-                parts = shared.forward(model.base_model, model.base_model).last_hidden_state[shared.wanted]
+                output = _packed(model.base_model, packing, attending(model.config, packing))
+            parts = output.last_hidden_state[0].index_select(0, packing.wanted)
             if not (whole - parts).abs().max() <= 100 * torch.finfo(whole.dtype).eps * whole.abs().max():
                 return False
     return True

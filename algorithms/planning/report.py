@@ -22,7 +22,6 @@ from rlvr.algorithms.planning.speed import ENGINE_OVERHEAD, Decoding, decoding, 
 
 PREFIXES = 0.9  # of a device's memory that vLLM takes where nobody says otherwise
 DEPTHS = (0, 1, 2, 4, 8)
-LEAST_SPARED = 0.9  # of the tokens: prompts are shared from there
 SIMULATED_STEPS, SIMULATED_EPISODES = 12, 40_000
 
 
@@ -180,14 +179,13 @@ def shared_tokens(config: TrainConfig, assumed: Assumed, length: float) -> float
     """Share of a step's tokens that goes through the model where samples share their prompt; 1 where none do.
 
     A micro-batch of N tokens holds n = N // T samples, so the G samples of a prompt of p tokens fill m = ceil(G / n) of
-    them, each with the prompt once: s = 1 - (1 - m / G) p / T. Nothing is shared that spares less than a tenth.
+    them, each with the prompt once: s = 1 - (1 - m / G) p / T.
     """
-    if not config.learner.share_prompts or _sharded(config, assumed):
+    if not config.learner.share_prompts:
         return 1.0
     samples = max(1.0, config.learner.micro_batch_tokens // length)
     times = math.ceil(config.group_size / samples)
-    share = 1 - (1 - times / config.group_size) * min(assumed.prompt, length) / length
-    return share if share <= LEAST_SPARED else 1.0
+    return 1 - (1 - times / config.group_size) * min(assumed.prompt, length) / length
 
 
 def _sharded(config: TrainConfig, assumed: Assumed) -> bool:

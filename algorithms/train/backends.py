@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from rlvr.agents.models.model_folder import load_adapter
 from rlvr.agents.models.tiny import TINY, WORDS, TinyOptions, load_policy
-from rlvr.algorithms.config import TrainConfig
+from rlvr.algorithms.config import ConfigError, TrainConfig
 from rlvr.algorithms.core.lazy_torch import torch
 from rlvr.algorithms.learner.head import use_float32
 from rlvr.algorithms.learner.learner import Learner
@@ -35,7 +36,8 @@ def build_sampler(config: TrainConfig, model: Any, tokenizer: Any, folder: Path,
         return TinkerSampler(model, tokenizer, config.sampling.max_length, config.sampler)
     kind = config.sampler.kind
     if kind == "transformers":
-        return (CopiedSampler if config.schedule.kind == "async" else SharedSampler)(model, tokenizer)
+        embedded = CopiedSampler if config.schedule.kind == "async" else SharedSampler
+        return embedded(model, tokenizer, config.sampler.concurrency)
     from rlvr.algorithms.sampling.vllm import LocalSampler, ServerSampler
 
     if kind == "vllm":
@@ -56,10 +58,18 @@ def load_model(config: TrainConfig) -> tuple[Any, Any]:
         words = (*WORDS, *settings.words)
         tiny = {"seed": config.seed, "hidden": settings.hidden, "layers": settings.layers, "words": words}
     model: Any
-    model, tokenizer = load_policy(settings.name, dtype=settings.dtype, device=device, tiny=tiny)
+    torch.set_float32_matmul_precision("high" if settings.tf32 else "highest")
+    model, tokenizer = load_policy(
+        settings.name, dtype=settings.dtype, device=device, attention=settings.attention, tiny=tiny
+    )
     if settings.float32_head:
         use_float32(model)  # before adapters wrap the output layer
-    if settings.lora_rank:
+    if settings.adapter:
+        model = load_adapter(model, Path(settings.adapter), trainable=True)
+        rank = model.active_peft_config.r
+        if rank != settings.lora_rank:
+            raise ConfigError(f"model.lora_rank {settings.lora_rank}, but the adapter in {settings.adapter} has {rank}")
+    elif settings.lora_rank:
         from peft import LoraConfig, get_peft_model
 
         rank = settings.lora_rank

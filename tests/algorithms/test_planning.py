@@ -16,7 +16,7 @@ from rlvr.agents.models.tiny import tiny_policy
 from rlvr.algorithms.config import ConfigError, load_config
 from rlvr.algorithms.learner.learner import Learner
 from rlvr.algorithms.learner.optimiser import PACKAGES, Optimiser
-from rlvr.algorithms.learner.scoring import can_share_prompts, score_sequences
+from rlvr.algorithms.learner.scoring import score_sequences
 from rlvr.algorithms.planning import trial
 from rlvr.algorithms.planning.memory import MOMENTS, Update, kv_bytes, training_memory
 from rlvr.algorithms.planning.report import Assumed, describe, plan, shared_tokens
@@ -175,7 +175,6 @@ def test_the_tokens_of_shared_prompts_are_those_that_go_through_the_model():
         for _ in range(group):
             rest = torch.randint(5, 40, (reply,), generator=gen).tolist()
             sequences.append(TokenSequence(start + rest, [0] * prompt + [1] * reply, [0.0] * (prompt + reply)))
-    can_share_prompts(model)
     learner.logprobs(sequences[:1])
     seen.clear()
     learner.logprobs(sequences)
@@ -184,8 +183,6 @@ def test_the_tokens_of_shared_prompts_are_those_that_go_through_the_model():
     assert sum(seen) / (2 * group * (prompt + reply)) == pytest.approx(share, rel=0.05)
     alone = load_config({**config.model_dump(), "learner": {"share_prompts": False}})
     assert shared_tokens(alone, Assumed(prompt=prompt), 32) == 1.0
-    assert shared_tokens(config, Assumed(prompt=prompt, gpus=2), 32) == 1.0
-    assert shared_tokens(config, Assumed(prompt=2), 32) == 1.0, "a tenth at least is spared, or nothing is shared"
 
 
 def test_a_plan_says_what_shared_prompts_eight_bits_and_offload_change(capsys: pytest.CaptureFixture[str]):

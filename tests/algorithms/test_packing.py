@@ -1,9 +1,12 @@
-"""A prompt that several samples begin with goes through the model once; the gradient is that of whole sequences."""
+"""Sequences are packed without padding, and a prompt of several goes through the model once.
+
+The log-probabilities and the gradient are those of each sequence by itself.
+"""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from functools import cache
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
 from transformers import (
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
     GPT2Config,
     GPT2LMHeadModel,
     GPTNeoConfig,
@@ -29,10 +34,10 @@ from transformers import (
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.models.tiny import load_policy
 from rlvr.algorithms.learner import scoring
-from rlvr.algorithms.learner.batch import TrainingBatch, pad, shared_prompt_batches, spares_enough
+from rlvr.algorithms.learner.batch import TrainingBatch, pad
 from rlvr.algorithms.learner.learner import Learner
 from rlvr.algorithms.learner.optimiser import Optimiser
-from rlvr.algorithms.learner.scoring import Scorer, can_share_prompts, has_plain_head, score_sequences, why_not_shared
+from rlvr.algorithms.learner.scoring import Scorer, has_plain_head, why_not_packed, why_not_shared
 from rlvr.algorithms.recipe.presets import PRESETS
 
 SMALL = {"vocab_size": 300, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
@@ -85,19 +90,87 @@ def scored(model, ids, mask, logprob_grads, share: bool, **options) -> tuple[tor
     model.zero_grad()
     scores = Scorer(model, share)(ids, mask, 0.7, entropy=True, **options)
     ((scores.logprobs + 0.1 * scores.entropy) * logprob_grads).sum().backward()
-    found = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
-    return torch.cat([scores.logprobs.detach().flatten(), scores.entropy.detach().flatten()]), torch.cat(found)
+    return torch.cat([scores.logprobs.detach().flatten(), scores.entropy.detach().flatten()]), gradient_of(model)
+
+
+def gradient_of(model) -> torch.Tensor:
+    return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+
+
+def one_by_one(model, padded, logprob_grads) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same by transformers alone: each sequence in a pass of its own."""
+    model.zero_grad()
+    logprobs, entropy = torch.zeros(2, *padded.ids.shape)
+    for row, length in enumerate(padded.lengths):
+        ids = padded.ids[row, :length]
+        chances = torch.log_softmax(model(input_ids=ids[None], use_cache=False).logits[0, :-1] / 0.7, -1)
+        wanted = padded.mask[row, 1:length]
+        new = torch.where(wanted, chances.gather(1, ids[1:, None])[:, 0], 0.0)
+        spread = torch.where(wanted, -(chances.exp() * chances).sum(-1), 0.0)
+        ((new + 0.1 * spread) * logprob_grads[row, 1:length]).sum().backward()
+        logprobs[row, 1:length], entropy[row, 1:length] = new.detach(), spread.detach()
+    return torch.cat([logprobs.flatten(), entropy.flatten()]), gradient_of(model)
+
+
+def assert_equal(result, expected, atol: float = 1e-6) -> None:
+    torch.testing.assert_close(result[0], expected[0], rtol=1e-6, atol=atol)
+    assert float((result[1] - expected[1]).norm()) <= 1e-5 * float(expected[1].norm())
+
+
+@given(groups, st.booleans(), st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_ragged_groups_have_the_gradient_of_each_sequence_alone(model, drawn, recompute: bool, share: bool):
+    padded = pad(build(drawn))
+    logprob_grads = torch.randn(padded.ids.shape, generator=torch.Generator().manual_seed(0)) * padded.mask
+    packed = scored(model, padded.ids, padded.mask, logprob_grads, share, recompute=recompute)
+    assert_equal(packed, one_by_one(model, padded, logprob_grads))
 
 
 @given(groups, st.booleans())
 @settings(max_examples=25, deadline=None)
-def test_ragged_groups_have_the_gradient_of_whole_sequences(model, drawn, recompute: bool):
-    padded = pad(build(drawn))
+def test_no_sequence_attends_to_another(drawn, share: bool):
+    """The tokens of one sequence change, and the others' log-probabilities do not, to the bit."""
+    model, padded = tiny(), pad(build(drawn))
+    before = Scorer(model, share)(padded.ids, padded.mask).logprobs
+    last = padded.lengths[-1] - 1
+    padded.ids[-1, last] = (padded.ids[-1, last] + 1) % 250
+    after = Scorer(model, share)(padded.ids, padded.mask).logprobs
+    others = [row for row in range(len(padded) - 1) if not torch.equal(padded.ids[row], padded.ids[-1])]
+    assert torch.equal(before[others], after[others])
+    if padded.mask[-1, last]:
+        assert before[-1, last] != after[-1, last]
+
+
+@given(groups, st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_what_goes_through_the_model_has_no_padding(drawn, share: bool):
+    model, padded, passed = tiny(), pad(build(drawn)), []
+    Scorer(model, share)(padded.ids, padded.mask)  # the trials, before passes are counted
+    with counting_tokens(model, passed), torch.no_grad():
+        Scorer(model, share)(padded.ids, padded.mask)
+    distinct = {bytes(row.tolist()) + bytes(mask.tolist()): number
+                for number, (row, mask) in enumerate(zip(padded.ids, padded.mask, strict=True))}  # fmt: skip
+    ends = {row: int(padded.mask[row].nonzero()[-1]) for row in distinct.values()}
+    starts = {row: int(padded.mask[row].nonzero()[0]) - 1 for row in distinct.values()}
+    expected = sum(ends.values())
+    if share:
+        prompts = {row: bytes(padded.ids[row, : starts[row]].tolist()) for row in ends}
+        expected -= sum(map(len, prompts.values())) - sum(map(len, {*prompts.values()}))
+    assert passed == [expected]
+
+
+def test_kernels_that_make_masks_from_positions_are_packed_too():
+    """Eager attention: transformers sees where positions begin anew."""
+    model, padded = tiny(), pad(build([(9, [[(3, 2), (4, 0)], [(5, 0)], [(2, 0)]]), (4, [[(6, 0)], [(1, 0)]])]))
+    model.set_attn_implementation("eager")
     logprob_grads = torch.randn(padded.ids.shape, generator=torch.Generator().manual_seed(0)) * padded.mask
-    whole = scored(model, padded.ids, padded.mask, logprob_grads, False)
-    shared = scored(model, padded.ids, padded.mask, logprob_grads, True, recompute=recompute)
-    torch.testing.assert_close(shared[0], whole[0], rtol=0, atol=1e-5)
-    assert float((shared[1] - whole[1]).norm()) <= 1e-5 * float(whole[1].norm())
+    assert why_not_packed(model) == ""
+    assert why_not_shared(model) == "attention is eager, take sdpa or flash"
+    passed: list[int] = []
+    with counting_tokens(model, passed):
+        packed = scored(model, padded.ids, padded.mask, logprob_grads, True)
+    assert_equal(packed, one_by_one(model, padded, logprob_grads))
+    assert passed[-1] == sum(int(row.nonzero()[-1]) for row in padded.mask)
 
 
 def batch_of_groups(prompt: int = 30, groups: int = 3) -> TrainingBatch:
@@ -114,7 +187,8 @@ def updated(share: bool, recompute: bool = False, budget: int = 150, kl: float =
         share_prompts=share, recompute_layers=recompute,
     )  # fmt: skip
     learner.freeze_reference()
-    has_plain_head(model, torch.ones(1, 4, dtype=torch.long))  # tried before the passes are counted
+    has_plain_head(model, torch.ones(1, 4, dtype=torch.long))  # the trials, before passes are counted
+    why_not_packed(model)
     optimiser = Optimiser(model.parameters(), lambda _: 0.0, betas=(0.9, 0.95), max_grad_norm=1e9)
     hook = model.base_model.register_forward_pre_hook(
         lambda _, __, given: passed.append(given["input_ids"].numel()), with_kwargs=True
@@ -137,31 +211,9 @@ def test_an_update_takes_each_prompt_once_and_has_the_same_gradient(recompute: b
     whole, shared = updated(False, recompute, kl=kl), updated(True, recompute, kl=kl)
     assert float((shared.gradient - whole.gradient).norm()) <= 1e-5 * float(whole.gradient.norm())
     passes = 2 if kl else 1  # the reference's
-    assert sum(whole.passed) >= passes * 12 * 32
-    assert sum(shared.passed) == passes * 3 * (29 + 4 * 5), "a group stays in one micro-batch"
+    assert sum(whole.passed) == passes * 3 * (4 * 29 + 3 + 5 + 4 + 5)
+    assert sum(shared.passed) == passes * 3 * (29 + 3 + 5 + 4 + 5), "a group stays in one micro-batch"
     assert max(shared.passed) <= 150
-
-
-def test_where_it_is_off_or_spares_nothing_the_update_is_the_same_to_the_bit():
-    off, alone = updated(False, budget=1), updated(True, budget=1)  # one sequence at a time shares nothing
-    assert off.passed == alone.passed
-    assert torch.equal(off.gradient, alone.gradient)
-    assert updated(False).passed != updated(True).passed, "the control: larger micro-batches share"
-
-
-def test_prompts_too_short_to_pay_are_not_shared():
-    model = tiny()
-    padded = pad(build([(2, [[(20, 0)]] * 2)]))
-    seen: list[bool] = []
-    hook = model.base_model.register_forward_pre_hook(
-        lambda _, __, given: seen.append(given.get("past_key_values") is not None), with_kwargs=True
-    )
-    Scorer(model, True)(padded.ids, padded.mask)
-    assert not seen[-1]
-    padded = pad([sequence(list(range(20)), [(3, 0)], seed) for seed in range(2)])
-    Scorer(model, True)(padded.ids, padded.mask)
-    hook.remove()
-    assert seen[-2:] == [True, True]
 
 
 def test_padding_stays_within_the_positions_of_the_model():
@@ -169,25 +221,18 @@ def test_padding_stays_within_the_positions_of_the_model():
     model = GPT2LMHeadModel(GPT2Config(**GPT2, n_positions=64)).eval()
     padded = pad(build([(50, [[(10, 0)]] * 8), (30, [[(30, 0)]] * 8)]))
     logprob_grads = torch.randn(padded.ids.shape, generator=torch.Generator().manual_seed(0)) * padded.mask
-    with counted(model) as passes:
-        whole, shared = (scored(model, padded.ids, padded.mask, logprob_grads, share) for share in (False, True))
-    assert passes[-2:] == ["prompts", "rest"]
-    torch.testing.assert_close(shared[0], whole[0], rtol=0, atol=1e-5)
-    assert float((shared[1] - whole[1]).norm()) <= 1e-5 * float(whole[1].norm())
+    shared = scored(model, padded.ids, padded.mask, logprob_grads, True)
+    assert_equal(shared, one_by_one(model, padded, logprob_grads), 1e-5)
 
 
 @contextmanager
-def counted(model):
-    """Notes each pass of the body: over whole rows, over prompts, or over what comes after them."""
-    passes: list[str] = []
-
-    def note(_, __, given) -> None:
-        cache = given.get("past_key_values")
-        passes.append("whole" if cache is None else "rest" if cache.layers else "prompts")
-
-    hook = model.base_model.register_forward_pre_hook(note, with_kwargs=True)
+def counting_tokens(model, passed: list[int]):
+    """Notes the tokens of each pass of the body."""
+    hook = model.base_model.register_forward_pre_hook(
+        lambda _, ids, given: passed.append(given.get("input_ids", *ids).numel()), with_kwargs=True
+    )
     try:
-        yield passes
+        yield
     finally:
         hook.remove()
 
@@ -201,6 +246,24 @@ class Forgetful(LlamaForCausalLM):
         self.model.forward = lambda *args, position_ids=None, **given: inner(*args, **given)
 
 
+class Silent(MistralForCausalLM):
+    """A model whose attention is not told of the window, but given a mask alone."""
+
+    def __init__(self, config: MistralConfig) -> None:
+        super().__init__(config)
+        for layer in self.model.layers:
+            layer.self_attn.forward = partial(self._without_window, layer.self_attn.forward, layer.self_attn)
+
+    @staticmethod
+    def _without_window(forward, attention, *args, **given):
+        window, attention.config.sliding_window = attention.config.sliding_window, None
+        try:
+            return forward(*args, **given)
+        finally:
+            attention.config.sliding_window = window
+
+
+GEMMA = {"sliding_window": 6, "layer_types": ["sliding_attention", "full_attention"], "head_dim": 8}
 NEO = {"vocab_size": 300, "hidden_size": 32, "num_layers": 2, "num_heads": 2, "initializer_range": 0.3}
 LOCAL = {**NEO, "attention_types": [[["global", "local"], 1]]}
 MPT = {"vocab_size": 300, "d_model": 32, "n_layers": 2, "n_heads": 2}
@@ -209,7 +272,9 @@ MODELS = {
     "gpt2": (lambda: GPT2LMHeadModel(GPT2Config(**GPT2)), True),
     "llama": (lambda: LlamaForCausalLM(LlamaConfig(**SMALL, **HEADS)), True),
     "mistral, all tokens": (lambda: MistralForCausalLM(MistralConfig(**SMALL, **HEADS, sliding_window=None)), True),
-    "mistral, a window": (lambda: MistralForCausalLM(MistralConfig(**SMALL, **HEADS, sliding_window=8)), False),
+    "mistral, a window": (lambda: MistralForCausalLM(MistralConfig(**SMALL, **HEADS, sliding_window=8)), True),
+    "gemma 3, windows in turn": (lambda: Gemma3ForCausalLM(Gemma3TextConfig(**SMALL, **HEADS, **GEMMA)), True),
+    "a window kept from attention": (lambda: Silent(MistralConfig(**SMALL, **HEADS, sliding_window=8)), False),
     "rotations by length": (lambda: LlamaForCausalLM(LlamaConfig(**SMALL, **HEADS, rope_parameters=DYNAMIC)), False),
     "positions ignored": (lambda: Forgetful(LlamaConfig(**SMALL, **HEADS)), False),
     "gpt-neo, a window": (lambda: GPTNeoForCausalLM(GPTNeoConfig(**LOCAL, window_size=4)), False),
@@ -219,19 +284,19 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_model_shares_where_its_attention_allows_it_and_is_right_either_way(name: str):
+def test_a_model_is_packed_where_its_attention_allows_it_and_is_right_either_way(name: str):
     torch.manual_seed(0)
     make, expected = MODELS[name]
     model = make().eval()
-    assert can_share_prompts(model) is expected
+    assert (why_not_packed(model) == "") is expected
     padded = pad(build([(15, [[(3, 2), (4, 0)], [(5, 0)], [(2, 0)]]), (4, [[(6, 0)], [(1, 0)]])]))
     logprob_grads = torch.randn(padded.ids.shape, generator=torch.Generator().manual_seed(0)) * padded.mask
-    whole = scored(model, padded.ids, padded.mask, logprob_grads, False)
-    with counted(model) as passes:
+    passed: list[int] = []
+    with counting_tokens(model, passed):
         shared = scored(model, padded.ids, padded.mask, logprob_grads, True)
-    assert passes[-2:] == ["prompts", "rest"] if expected else passes[-1] == "whole"
-    torch.testing.assert_close(shared[0], whole[0], rtol=0, atol=1e-5)
-    assert float((shared[1] - whole[1]).norm()) <= 1e-5 * float(whole[1].norm())
+    assert (passed[-1] < sum(padded.lengths)) is expected
+    if not name.startswith(("rotations", "positions")):  # there, a sequence alone is another thing
+        assert_equal(shared, one_by_one(model, padded, logprob_grads), 1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -241,7 +306,7 @@ def test_half_precision_hides_no_wrong_result_and_the_trial_leaves_the_weights(n
     make, expected = MODELS[name]
     model = make().to(dtype).eval()
     before = {key: value.clone() for key, value in model.state_dict().items()}
-    assert can_share_prompts(model) is expected
+    assert (why_not_packed(model) == "") is expected
     for key, value in model.state_dict().items():
         assert value.dtype == before[key].dtype
         assert torch.equal(value, before[key])
@@ -249,7 +314,7 @@ def test_half_precision_hides_no_wrong_result_and_the_trial_leaves_the_weights(n
 
 def test_the_trial_of_adapters_in_half_precision_is_in_float32():
     model = tiny(lora=True).to(torch.bfloat16)
-    assert can_share_prompts(model.get_base_model())
+    assert why_not_packed(model.get_base_model()) == ""
     assert {weight.dtype for weight in model.parameters()} == {torch.bfloat16}
 
 
@@ -259,10 +324,9 @@ def learner_of(model, share: bool = True) -> Learner:
 
 def test_a_learner_that_does_not_share_says_why():
     torch.manual_seed(0)
-    window = MODELS["mistral, a window"][0]()
+    window = MODELS["gpt-neo, a window"][0]()
     assert learner_of(window).unshared == (
-        "learner.share_prompts has no effect, prompts are not shared: "
-        "the model attends within a window (sliding_window 8)"
+        "learner.share_prompts has no effect, prompts are not shared: the model attends within a window (window_size 4)"
     )
     assert "other results" in learner_of(MODELS["positions ignored"][0]()).unshared
     assert learner_of(window, share=False).unshared == learner_of(tiny()).unshared == ""
@@ -278,18 +342,19 @@ def test_tokens_with_large_rounding_do_not_forbid_it(monkeypatch, results: list[
         tried.append(tokens)
         return results[len(tried) - 1]
 
-    monkeypatch.setattr(scoring, "_shares", trial)
-    assert (why_not_shared(model) == "") == shared
+    monkeypatch.setattr(scoring, "_packs", trial)
+    monkeypatch.setattr(scoring, "_windows_agree", lambda *_: True)
+    assert (why_not_packed(model) == "") == shared
     assert len(tried) == len(results)
     for tokens in tried:
         assert len({*tokens}) == 7
         assert 20 < tokens[0] < 150 < tokens[-1] < 300  # of 300
 
 
-def test_a_model_that_fails_with_keys_of_another_pass_is_not_shared():
+def test_a_model_that_takes_no_positions_is_not_packed():
     torch.manual_seed(0)
     model = XLNetLMHeadModel(XLNetConfig(vocab_size=300, d_model=32, n_layer=2, n_head=2, d_inner=64))
-    assert why_not_shared(model).startswith("the model takes no keys and values of another pass")
+    assert "packed sequences" in why_not_packed(model)
 
 
 class Full(LlamaForCausalLM):
@@ -309,73 +374,31 @@ def test_a_trial_that_runs_out_of_memory_says_nothing_about_the_model():
         why_not_shared(Full(LlamaConfig(**SMALL, **HEADS)))
 
 
-@given(groups, st.integers(1, 400))
+@given(groups, st.integers(1, 400), st.booleans())
 @settings(max_examples=60, deadline=None)
-def test_micro_batches_of_prompts_hold_each_sequence_once_within_the_budget(drawn, budget: int):
+def test_packed_micro_batches_hold_each_sequence_once_within_the_budget(drawn, budget: int, share: bool):
     padded = pad(build(drawn))
-    prompts, rests = padded.prompts(), padded.rests()
-    found = shared_prompt_batches(prompts, rests, padded.lengths, budget)
-    assert sorted(index for batch, _ in found for index in batch) == list(range(len(padded)))
-    for batch, _ in found:
-        keys = max(len(prompts[index]) // 8 for index in batch) + max(rests[index] for index in batch)
-        widest = max(keys, *(padded.lengths[index] for index in batch))
-        assert len(batch) * widest <= budget or len(batch) == 1
-    chosen = [index for batch, _ in padded.micro_batches(budget, share_prompts=True) for index in batch]
-    assert sorted(chosen) == list(range(len(padded)))
+    batches = [indices for indices, _ in padded.micro_batches(budget, packed=True, share_prompts=share)]
+    assert sorted(index for batch in batches for index in batch) == list(range(len(padded)))
+    sizes = [sum(padded.lengths[index] for index in batch) for batch in batches]
+    assert all(size <= budget or len(batch) == 1 for size, batch in zip(sizes, batches, strict=True))
+    for size, following in zip(sizes, batches[1:], strict=False):
+        assert size + padded.lengths[following[0]] > budget, "a batch is as full as the next sequence allows"
 
 
-@given(groups, st.integers(1, 400))
-@settings(max_examples=40, deadline=None)
-def test_batches_are_made_by_the_tokens_that_then_go_through_the_model(drawn, budget: int):
-    model, padded = counter(), pad(build(drawn))
-    for batch, tokens in shared_prompt_batches(padded.prompts(), padded.rests(), padded.lengths, budget):
-        micro, passed = padded.pick(batch), []
-        with counting_tokens(model, passed), torch.no_grad():
-            score_sequences(model, micro.ids, micro.mask, share_prompts=True)
-        assert sum(passed) == tokens
-        assert tokens <= budget or len(batch) == 1
-
-
-@cache
-def counter():
-    model = tiny()
-    (
-        can_share_prompts(model),
-        has_plain_head(model, torch.ones(1, 4, dtype=torch.long)),
-    )  # tried before passes are counted
-    return model
-
-
-@contextmanager
-def counting_tokens(model, passed: list[int]):
-    """Notes the tokens of each pass of the body."""
-    hook = model.base_model.register_forward_pre_hook(
-        lambda _, __, given: passed.append(given["input_ids"].numel()), with_kwargs=True
-    )
-    try:
-        yield
-    finally:
-        hook.remove()
-
-
-def test_batches_that_are_not_worth_sharing_stay_within_the_budget():
-    """Prompts of 10 and replies of 100: sharing would spare 7 %, so whole rows go through."""
-    padded = pad(build([(10, [[(100, 0)]] * 4)]))
-    assert not spares_enough(1, 9, 4, 100, 109)
-    passed: list[int] = []
-    model = counter()
-    with counting_tokens(model, passed), torch.no_grad():
-        for _, micro in padded.micro_batches(413, share_prompts=True):
-            Scorer(model, True)(micro.ids, micro.mask)
-    assert sum(passed) == 4 * 109
-    assert max(passed) <= 413
+def test_members_of_a_group_stay_together_where_prompts_are_shared():
+    padded = pad(build([(30, [[(n, 0)] for n in (3, 9, 4, 8)]), (30, [[(n, 0)] for n in (5, 2, 9, 1)])]))
+    together = [indices for indices, _ in padded.micro_batches(160, packed=True, share_prompts=True)]
+    assert [{index // 4 for index in batch} for batch in together] == [{0}, {1}]
+    apart = [indices for indices, _ in padded.micro_batches(160, packed=True)]
+    assert {0, 1} in [{index // 4 for index in batch} for batch in apart]
 
 
 def kept_for_backward(model, padded, budget: int, share: bool) -> int:
     """The most bytes that a micro-batch keeps for its backward pass, weights left out."""
     weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
     most = 0
-    for _, micro in padded.micro_batches(budget, share_prompts=share):
+    for _, micro in padded.micro_batches(budget, packed=True, share_prompts=share):
         kept: dict[int, int] = {}
         held = []  # no place of memory is taken twice
 
