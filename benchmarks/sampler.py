@@ -1,4 +1,4 @@
-"""Sampling against `model.generate()`, and length-sorted micro-batches against one padded batch.
+"""Sampling against `model.generate()`, and log-probabilities over a large vocabulary.
 
     python benchmarks/sampler.py            # about three minutes on one core
 
@@ -26,9 +26,7 @@ import transformers
 from rlvr.agents.models.sampling import LOGITS_AT_ONCE, uniforms
 from rlvr.agents.models.tiny import tiny_policy
 from rlvr.agents.models.transformers import Sampling, sample
-from rlvr.algorithms.learner.batch import token_budget_batches
 from rlvr.algorithms.learner.head import score_hidden
-from rlvr.algorithms.learner.scoring import sequence_logprobs
 
 sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
 
@@ -111,50 +109,6 @@ def sampling(scenario: str, rounds: int) -> Table:
     )
 
 
-def learning(rounds: int) -> tuple[Table, dict[str, str]]:
-    """Forward and backward over 256 sequences of log-normal length (mean about 49, at most 240)."""
-    model, _ = tiny_policy()
-    rng = np.random.default_rng(0)
-    lengths = np.clip(rng.lognormal(3.5, 0.9, size=256), 4, 240).astype(int).tolist()
-    sequences = [torch.from_numpy(rng.integers(0, 256, size=n)) for n in lengths]
-
-    def update(batches: list[list[int]]) -> tuple[int, float, float]:
-        model.zero_grad()
-        loss = 0.0
-        for batch in batches:
-            longest = max(lengths[i] for i in batch)
-            ids, mask = torch.zeros(2, len(batch), longest, dtype=torch.long)
-            for row, i in enumerate(batch):
-                ids[row, : lengths[i]] = sequences[i]
-                mask[row, 1 : lengths[i]] = 1
-            share = -sequence_logprobs(model, ids, mask).sum() / sum(lengths)
-            share.backward()
-            loss += share.item()
-        norm = torch.stack([p.grad.norm() for p in model.parameters() if p.grad is not None]).norm().item()
-        return sum(lengths), loss, norm
-
-    few = token_budget_batches(lengths, 2048)
-    single_batch = [list(range(len(lengths)))]
-    for ours_, theirs in zip(update(few), update(single_batch), strict=True):
-        if not np.isclose(ours_, theirs, rtol=1e-4):
-            raise RuntimeError(f"both ways must give one loss and gradient, not {ours_} and {theirs}")
-    table = race(
-        "Learning, 256 sequences of log-normal length, forward and backward",
-        "tokens that are not padding, per CPU-second",
-        {
-            "length-sorted micro-batches of at most 2048 tokens": lambda _: update(few)[0],
-            "one padded batch": lambda _: update(single_batch)[0],
-        },
-        rounds,
-    )
-    padded = sum(len(batch) * max(lengths[i] for i in batch) for batch in few)
-    facts = {
-        "tokens that are not padding, micro-batches": f"{sum(lengths) / padded:.0%}",
-        "tokens that are not padding, one batch": f"{sum(lengths) / (len(lengths) * max(lengths)):.0%}",
-    }
-    return table, facts
-
-
 def large_vocabulary() -> tuple[list[Table], dict[str, str]]:
     """Log-probabilities of 512 tokens of 151,936, from a hidden state of 896: forward and backward once each."""
     width, vocabulary, count = 896, 151_936, 512
@@ -182,8 +136,7 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     tables = [sampling(name, arguments.rounds) for name in ("one length", "many lengths", "groups")]
-    micro, facts = learning(max(3, arguments.rounds // 3))
-    tables.append(micro)
+    facts: dict[str, str] = {}
     if Path("/proc/self/clear_refs").exists():
         scoring, more = large_vocabulary()
         tables += scoring

@@ -75,14 +75,31 @@ def merge_adapter(
     name = base or named
     if not name:
         raise ValueError(f"the adapter in {folder} does not name its base: give --base")
+    model, tokenizer = load_policy(name, dtype=dtype or _own_dtype(name))
+    adapted = load_adapter(model, folder)
+    if (folder / "tokenizer_config.json").is_file():
+        import transformers
+
+        tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False)
+    return adapted.merge_and_unload(safe_merge=True), tokenizer  # a weight that is not finite is an error
+
+
+def load_adapter(model: Any, folder: Path, *, trainable: bool = False) -> Any:
+    """The model with the LoRA adapter in a folder, as a model of peft; with ``trainable`` to be trained on.
+
+    Raises:
+        ImportError: peft is missing.
+        ValueError: the folder has no LoRA adapter, or the adapter does not fit the model.
+    """
+    _base_of(folder)
     try:
         import peft
     except ImportError as error:
         raise ImportError(MISSING_EXTRA.replace("torch and transformers", "peft")) from error
-    model, tokenizer = load_policy(name, dtype=dtype or _own_dtype(name))
+    name = model.config._name_or_path
     try:
         weights = peft.load_peft_weights(str(folder), device="cpu")
-        adapted = peft.PeftModel.from_pretrained(model, str(folder))
+        adapted: Any = peft.PeftModel.from_pretrained(model, str(folder), is_trainable=trainable)
         expected = peft.get_peft_model_state_dict(adapted, save_embedding_layers=False)
     except Exception as error:  # peft and torch raise errors of many types
         raise ValueError(
@@ -93,12 +110,7 @@ def merge_adapter(
         raise ValueError(
             f"the adapter in {folder} is of another model than {name}: {spare[0]} stands on one side alone"
         )
-    if (folder / "tokenizer_config.json").is_file():
-        import transformers
-
-        tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False)
-    merged: Any = adapted
-    return merged.merge_and_unload(safe_merge=True), tokenizer  # a weight that is not finite is an error
+    return adapted
 
 
 def policy_folder(name: str) -> str:

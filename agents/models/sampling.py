@@ -1,21 +1,190 @@
-"""Choosing tokens: each is drawn from one uniform number that belongs to (agent seed, conversation, position).
+"""What a step of sampling is made of: a key-value cache written in place, attention that copies no keys, and a draw.
 
-So an episode does not depend on the batch it was sampled in. The learner's log-probabilities of whole sequences are in
+The library's own dynamic cache concatenates all keys and values anew for every token, which is a third of the cost of
+sampling from a small model. Here each sequence has a slot, a step writes one column in each, at the sequence's own
+length, and hands the model views of what is filled.
+
+Each token is drawn from one uniform number that belongs to (agent seed, conversation, position), so an episode does not
+depend on the batch it was sampled in. The learner's log-probabilities of whole sequences are in
 `rlvr.algorithms.learner.scoring`.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 import torch
+from transformers import AttentionInterface, AttentionMaskInterface, DynamicCache
+from transformers.cache_utils import Cache, CacheLayerMixin, DynamicLayer
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
 
 # Logits held at once, in numbers: above this they are made, used and made again, a piece at a time.
 LOGITS_AT_ONCE = 2**24
 IN_CACHE = 2**18  # the same on a CPU, where they are to stay in its cache while a token is chosen
 LARGE = 4096  # tokens of a vocabulary from which a token is sought in blocks of it
+GROUPED = "rlvr_grouped"
+
+
+@dataclass
+class SlotLengths:
+    """How many columns of each slot hold, and how many columns a step attends to; shared by all layers.
+
+    tensor   [b] of the slots in use, the first b of the cache
+    columns  that a step attends to, the one it writes included
+    uniform  whether all b are equal, to columns - 1
+    """
+
+    tensor: torch.Tensor
+    columns: int = 0
+    uniform: bool = True
+
+
+class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
+    """Keys and values of one attention layer, (slots, H, capacity, D).
+
+    Args:
+        lengths: of all slots.
+        keys, values: the states (n, H, P, D) of the first prompts; what the cache is like.
+        slots, capacity: to allocate.
+    """
+
+    is_sliding = False
+    keys: Any
+    values: Any
+
+    def __init__(
+        self, lengths: SlotLengths, keys: torch.Tensor, values: torch.Tensor, slots: int, capacity: int
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.lengths = lengths
+        self.dtype, self.device = keys.dtype, keys.device
+        self.keys, self.values = (
+            states.new_zeros(slots, states.shape[1], 0, states.shape[3]) for states in (keys, values)
+        )
+        self.grow(capacity)
+        self.is_initialized = True
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        """It is initialized."""
+
+    def grow(self, capacity: int) -> None:
+        """Take new memory with so many columns, and move what is there."""
+        self.keys, self.values = (_widened(states, capacity) for states in (self.keys, self.values))
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Write a column, (b, H, 1, D), into each of the first b slots, and return views of what is attended to."""
+        lengths, used = self.lengths, len(key_states)
+        for states, new in ((self.keys, key_states), (self.values, value_states)):
+            if lengths.uniform:
+                states[:used, :, lengths.columns - 1] = new[:, :, 0]
+            else:
+                states[torch.arange(used, device=new.device), :, lengths.tensor] = new[:, :, 0]
+        return self.keys[:used, :, : lengths.columns], self.values[:used, :, : lengths.columns]
+
+    def put(self, slots: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Begin slots (n,) anew with the states (n, H, P, D) of prompts."""
+        self.keys[slots, :, : keys.shape[2]] = keys
+        self.values[slots, :, : values.shape[2]] = values
+
+    def keep(self, slots: torch.Tensor, columns: int) -> None:
+        """Move the filled columns of these slots (n,) to the front, in this order."""
+        for states in (self.keys, self.values):
+            states[: len(slots), :, :columns] = states[:, :, :columns].index_select(0, slots)
+
+    def get_seq_length(self) -> int:
+        """How many columns a step finds filled."""
+        return self.lengths.columns - 1
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """Length and offset of the keys that a mask covers."""
+        return self.lengths.columns, 0
+
+    def get_max_length(self) -> int:
+        """-1: the cache grows without bound."""
+        return -1
+
+    get_max_cache_shape = get_max_length  # what some trainers' versions of transformers call it
+
+
+def _widened(states: torch.Tensor, capacity: int) -> torch.Tensor:
+    wide = states.new_zeros(*states.shape[:2], capacity, states.shape[3])  # a column that nobody wrote must be finite
+    wide[:, :, : states.shape[2]] = states
+    return wide
+
+
+def prompt_cache(config: Any) -> tuple[Cache, bool]:
+    """A cache for the prompts of a model of this configuration, and whether `SlotLayer` can take its states.
+
+    Sliding windows, linear attention and the like keep a state of their own kind.
+    """
+    cache = DynamicCache(config=config)
+    return cache, bool(cache.layers) and all(type(layer) is DynamicLayer for layer in cache.layers)
+
+
+def grouped_attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    **extras: Any,
+) -> tuple[torch.Tensor, None]:
+    """Scaled dot-product attention that, for one query column, does not repeat keys and values for each head.
+
+    Where several query heads share a key head, those heads are handed over as so many query positions: with one
+    column there is no order among queries to respect. Everything else goes to the library's own function.
+
+    Args:
+        module, query, key, value, attention_mask, dropout, scaling, extras: the library's attention interface;
+            query (B, Hq, n, D), key and value (B, H, T, D), mask broadcastable to (B, Hq, n, T) or None.
+
+    Returns:
+        The output (B, n, Hq, D), and no weights.
+    """
+    count, heads, columns, _ = query.shape
+    groups = key.shape[1]
+    plain = all(extras.get(name) is None for name in ("position_bias", "cache"))
+    if columns != 1 or heads == groups or not plain or (attention_mask is not None and attention_mask.shape[1] != 1):
+        return sdpa_attention_forward(
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **extras
+        )
+    folded = query.reshape(count, groups, heads // groups, query.shape[-1])
+    out = torch.nn.functional.scaled_dot_product_attention(
+        folded, key, value, attn_mask=attention_mask, dropout_p=dropout, scale=scaling
+    )
+    return out.reshape(count, 1, heads, value.shape[-1]), None
+
+
+AttentionInterface.register(GROUPED, grouped_attention)
+AttentionMaskInterface.register(GROUPED, sdpa_mask)
+
+
+@contextmanager
+def lean_attention(config: Any) -> Iterator[None]:
+    """Let a model of this configuration use `grouped_attention` meanwhile, unless its attention is its own.
+
+    Kernels for long sequences, flash and flex, gain nothing where each has one query.
+    """
+    implementation = config._attn_implementation
+    if implementation != "sdpa" and not implementation.startswith(("flash", "flex")):
+        yield
+        return
+    config._attn_implementation = GROUPED
+    try:
+        yield
+    finally:
+        config._attn_implementation = implementation
 
 
 def uniforms(seed: int, key: str, start: int, count: int) -> np.ndarray:

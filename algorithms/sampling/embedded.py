@@ -14,16 +14,22 @@ from rlvr.algorithms.sampling.protocol import Weights
 
 
 class SharedSampler:
-    """Samples with the learner's own weights: there is nothing to send, and nothing can differ."""
+    """Samples with the learner's own weights: there is nothing to send, and nothing can differ.
+
+    Args:
+        model, tokenizer: the learner's.
+        concurrency: replies that are sampled at once; None: all that are asked for.
+    """
 
     versioned = False
 
-    def __init__(self, model: Any, tokenizer: Any) -> None:
+    def __init__(self, model: Any, tokenizer: Any, concurrency: int | None = None) -> None:
         self.model, self.tokenizer = model, tokenizer
+        self.concurrency = concurrency
         self.version = 0
 
     def agent(self, **options: Any) -> TokenAgent:
-        return TransformersAgent(self.model, self.tokenizer, **options)
+        return TransformersAgent(self.model, self.tokenizer, max_sequences=self.concurrency, **options)
 
     def sync(self, weights: Weights, version: int) -> dict[str, float]:
         """The weights are there already."""
@@ -48,12 +54,12 @@ class CopiedSampler(SharedSampler):
 
     versioned = True
 
-    def __init__(self, model: Any, tokenizer: Any) -> None:
+    def __init__(self, model: Any, tokenizer: Any, concurrency: int | None = None) -> None:
         # The learner writes to its own weights in place, in the middle of a reply otherwise.
         copied = copy.deepcopy(model).eval()
         for parameter in copied.parameters():
             parameter.requires_grad_(False)
-        super().__init__(copied, tokenizer)
+        super().__init__(copied, tokenizer, concurrency)
         self.lock = threading.Lock()  # held while the copy is read or written
         self._learner = model
 
@@ -73,7 +79,7 @@ class CopiedSampler(SharedSampler):
 
 class _VersionedAgent(TransformersAgent):
     def __init__(self, sampler: CopiedSampler, tokenizer: Any, **options: Any) -> None:
-        super().__init__(sampler.model, tokenizer, **options)
+        super().__init__(sampler.model, tokenizer, max_sequences=sampler.concurrency, **options)
         self._sampler = sampler
 
     def _sample(self, drafts: Sequence[Draft], limits: Sequence[int]) -> list[Continuation]:

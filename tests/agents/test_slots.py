@@ -1,0 +1,112 @@
+"""Continuous batching: a slot whose sequence has ended is given the next prompt, and no reply depends on others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rlvr.agents.models import transformers as sampler
+from rlvr.agents.models.sampling import uniforms
+from rlvr.agents.models.tiny import tiny_policy
+from rlvr.agents.models.transformers import Sampling, sample, sample_each
+from rlvr.algorithms.learner.scoring import sequence_logprobs
+
+ENDS = list(range(0, 403, 12))  # about one token in twelve ends a reply
+LIMIT = 40
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return tiny_policy(hidden=32, layers=2)[0]
+
+
+def prompts_of(count: int) -> list[list[int]]:
+    draw = np.random.default_rng(0)
+    return [draw.integers(5, 90, size=3 + 4 * (number % 5)).tolist() for number in range(count)]
+
+
+def drawn(model: Any, prompts: list[list[int]], slots: int | None = None, limits: list[int] | None = None):
+    limits = limits or [LIMIT] * len(prompts)
+    return sample(model, prompts, limits, noise_of(prompts, limits), ENDS, Sampling(), slots)
+
+
+def noise_of(prompts: list[list[int]], limits: list[int]) -> list[np.ndarray]:
+    both = zip(prompts, limits, strict=True)
+    return [uniforms(1, str(index), len(prompt), limit) for index, (prompt, limit) in enumerate(both)]
+
+
+def assert_same(replies, expected) -> None:
+    assert [ids for ids, _ in replies] == [ids for ids, _ in expected]
+    for (_, logprobs), (_, others) in zip(replies, expected, strict=True):
+        np.testing.assert_allclose(logprobs, others, atol=1e-5)
+
+
+@pytest.mark.parametrize("slots", [1, 3, 7, 24, 100])
+def test_replies_do_not_depend_on_how_many_are_sampled_at_once(model, slots: int):
+    prompts = prompts_of(24)
+    assert_same(drawn(model, prompts, slots), drawn(model, prompts))
+
+
+def test_log_probabilities_in_slots_that_were_used_before_are_the_learners(model):
+    prompts = prompts_of(16)
+    for prompt, (ids, logprobs) in zip(prompts, drawn(model, prompts, 3), strict=True):
+        with torch.no_grad():
+            expected = sequence_logprobs(model, torch.tensor([prompt + ids]))[0, len(prompt) :]
+        np.testing.assert_allclose(logprobs, expected, atol=1e-5)
+
+
+def test_a_slot_is_refilled_as_soon_as_its_sequence_has_ended(model, monkeypatch):
+    """One long reply and many short ones in two slots: the short ones pass through the other slot meanwhile."""
+    steps: list[int] = []
+    step = sampler._Slots.step
+
+    def note(self, tokens: torch.Tensor, live: torch.Tensor) -> None:
+        steps.append(int(live.sum()))
+        step(self, tokens, live)
+
+    monkeypatch.setattr(sampler._Slots, "step", note)
+    prompts = [[7, 8, 9, 10, 11]] + [[5, 6]] * 9
+    limits = [37] + [4] * 9
+    sample(model, prompts, limits, noise_of(prompts, limits), [], Sampling(), 2)
+    assert len(steps) == 36, "as many steps as the long reply takes, and no more"
+    assert sum(steps) == 36 + 9 * 3, "and each short reply takes its own"
+
+
+def test_replies_of_one_step_end_in_the_order_of_their_slots(model):
+    prompts = prompts_of(12)
+    limits = [1 + index % 3 for index in range(12)]
+    ended = list(sample_each(model, prompts, limits, noise_of(prompts, limits), [], Sampling(), 4))
+    assert sorted(index for index, _ in ended) == list(range(12))
+    assert [len(ids) for index, (ids, _) in sorted(ended)] == limits
+
+
+def test_steps_of_static_shapes_give_the_same_replies(model, monkeypatch):
+    """What a GPU replays as a graph: every step attends to all columns, and a mask hides those that hold nothing."""
+    prompts = prompts_of(20)
+    expected = drawn(model, prompts, 6)
+    begin = sampler._Slots.__init__
+
+    def static(self, *arguments: Any) -> None:
+        begin(self, *arguments)
+        self.static = True
+
+    monkeypatch.setattr(sampler._Slots, "__init__", static)
+    assert_same(drawn(model, prompts, 6), expected)
+    monkeypatch.setattr(sampler, "FIRST_COLUMNS", 2)  # the cache grows again and again
+    assert_same(drawn(model, prompts, 6), expected)
+
+
+def test_prompts_of_many_lengths_under_a_large_vocabulary_are_read_in_parts(model, monkeypatch):
+    prompts = prompts_of(15)
+    expected = drawn(model, prompts)
+    monkeypatch.setattr(sampler, "LOGITS_AT_ONCE", 3 * 403)
+    assert_same(drawn(model, prompts), expected)
+
+
+def test_the_seed_of_a_reply_is_its_own_wherever_it_begins(model):
+    prompts = prompts_of(10)
+    limits = [1 + 3 * (index % 4) for index in range(10)]
+    assert_same(drawn(model, prompts, 2, limits), drawn(model, prompts, 9, limits))
