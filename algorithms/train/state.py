@@ -167,9 +167,18 @@ def _warm_start(run: RunSetup) -> None:
 
 
 def save_policy(run: RunSetup, folder: Path) -> None:
-    """In the format of transformers; LoRA adapters are merged into the weights, so that any engine serves it."""
+    """In the format of transformers; LoRA adapters are merged into the weights, so that any engine serves it.
+
+    The adapters alone stand beside it, in ``adapter/`` as peft writes it.
+    """
     if run.world.rank == 0:
-        model = run.model.merge_and_unload() if hasattr(run.model, "peft_config") else run.model
+        model = run.model
+        if hasattr(model, "peft_config"):
+            adapter = folder.with_name("adapter")
+            make_folder(adapter)
+            require_plain(adapter)
+            model.save_pretrained(adapter, save_embedding_layers=False)
+            model = model.merge_and_unload()
         make_folder(folder)
         require_plain(folder)  # whoever writes next would follow a link
         model.save_pretrained(folder)

@@ -10,8 +10,13 @@ from pathlib import Path
 import pytest
 
 from rlvr.agents.evaluation import read_episodes
+from rlvr.algorithms.config import load_config
+from rlvr.algorithms.config.train_config import read_yaml
+from rlvr.algorithms.train.run import Trainer
 
-from .qwen_folder import gsm8k_run, require_learned
+from ..architecture import ROOT
+from .qwen_folder import build_qwen3, gsm8k_run, require_learned, write_table
+from .runs import Callback
 from .test_fsdp import launch
 
 pytestmark = pytest.mark.slow
@@ -45,3 +50,22 @@ def test_two_processes_learn_too(alone: Path, config: Path, tmp_path: Path):
         for run in (tmp_path / "two", alone)
     ]
     assert tasks[0] == tasks[1]
+
+
+def test_the_example_for_a_gpu_takes_a_step_on_the_cpu(tmp_path: Path):
+    """Its own model, kernel, sharing, recomputation and types; fewer and shorter episodes."""
+    config = read_yaml(ROOT / "examples" / "gsm8k_qwen3.yaml")
+    config["env"]["settings"] = {"data_files": str(write_table(tmp_path / "gsm8k"))}
+    config["model"] |= {"name": str(build_qwen3(tmp_path / "qwen3")), "device": "cpu"}
+    config["sampling"] = {"max_new_tokens": 16, "max_length": 256}
+    config |= {"steps": 1, "prompts": 2, "group_size": 4, "out": str(tmp_path / "run"), "evaluation": {"episodes": 2}}
+    config["sampler"]["concurrency"] = 3  # slots are used again
+    callback = Callback()
+    trainer = Trainer(load_config(config), callback)
+    results = trainer.run()
+    assert {"before greedy", "after sampled"} <= results.keys()
+    assert next(trainer.model.parameters()).dtype.itemsize == 2
+    assert trainer.learner.share_prompts
+    assert trainer.learner.masters
+    assert not trainer.learner.unshared
+    assert [record["step"] for record in callback.of("train")] == [1]

@@ -50,6 +50,11 @@ def plan(options: argparse.Namespace, rest: list[str]) -> int:
         raise ImportError(f'a config needs {error.name}: pip install "rlvr[train]"') from error
     flags = [f"--{name.replace('_', '-')}" for name in vars(options)]
     config, _ = parse(["--config", str(options.config), *rest], flags)
+    if options.measure:
+        from rlvr.algorithms.train.measure import describe_measured, measure
+
+        print(describe_measured(config, measure(config)), end="")
+        return 0
     shape, device = shape_of(config, options.shape), device_of(options.gpu)
     assumed = Assumed(
         gpus=_at_least(options.gpus, 1, "--gpus"),
@@ -101,6 +106,7 @@ def add_parsers(commands: Any) -> None:
         examples=(
             "rlvr plan examples/countdown.yaml",
             "rlvr plan examples/countdown.yaml --group-size 16 --gpu h200 --gpus 8",
+            "rlvr plan examples/countdown.yaml --measure",
         ),
     )
     planning.add_argument("config", type=Path, help="YAML file, as for `rlvr train`")
@@ -114,5 +120,8 @@ def add_parsers(commands: Any) -> None:
     planning.add_argument("--env-seconds", type=float, default=0.0, help="mean time of an environment's step")
     planning.add_argument("--tail", type=float, default=1.0, help="sigma of its logarithm")
     planning.add_argument("--mfu", type=float, help="share of the peak that an update reaches")
+    planning.add_argument(
+        "--measure", action="store_true", help="take a few real steps on this machine, and predict the run from them"
+    )
     planning.add_argument("--dollars", type=float, help="an hour of a GPU")
     planning.set_defaults(command=plan, takes_fields=True)

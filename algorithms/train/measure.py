@@ -1,0 +1,169 @@
+"""A few real steps of a run on this machine, and what the whole run takes if the rest is like them."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlvr.agents.scripted import ExpertAgent
+from rlvr.algorithms.config import TrainConfig
+from rlvr.algorithms.runs.run_folder import Clock
+from rlvr.algorithms.sampling.collect import TaskOrder
+from rlvr.algorithms.train.run import Trainer
+from rlvr.algorithms.train.warm_start import demonstrations
+
+STEPS = 2  # that are taken of each kind; the first does not count
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """On the clock of the wall, and of the CPU."""
+
+    wall: float = 0.0
+    cpu: float = 0.0
+
+    def __add__(self, other: Seconds) -> Seconds:
+        return Seconds(self.wall + other.wall, self.cpu + other.cpu)
+
+    def __mul__(self, factor: float) -> Seconds:
+        return Seconds(self.wall * factor, self.cpu * factor)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured.
+
+    setup        from the config to the first step: the model, the environments, the sampler
+    warm_step    of a warm start
+    sampled      of a sampled token, environments and grading included
+    updated      of a token of an update, prompts included
+    reply        sampled tokens of an episode
+    length       tokens of an episode, prompts included
+    demonstrated sampled tokens of the expert's episodes; 0 without a warm start
+    """
+
+    setup: Seconds
+    warm_step: Seconds
+    sampled: Seconds
+    updated: Seconds
+    reply: float
+    length: float
+    demonstrated: float
+
+
+class _Silent:
+    """A callback of a run whose steps nobody reads."""
+
+    def phase(self, name: str, steps: int) -> None:
+        """Nothing is shown."""
+
+    def step(self, record: dict[str, Any]) -> None:
+        """Nothing is shown."""
+
+    def say(self, text: str) -> None:
+        """Nothing is shown."""
+
+
+def measure(config: TrainConfig) -> Measured:
+    """Take a few steps of the run that a config describes, in a folder that is then removed.
+
+    Updates are measured by imitation of the sampled episodes: there every sequence has a gradient.
+
+    Raises:
+        RunFolderError, ConfigError: as `Trainer` does.
+    """
+    with tempfile.TemporaryDirectory(prefix="rlvr-plan-") as folder:
+        clock = Clock()
+        trainer = Trainer(_shortened(config, Path(folder) / "run"), _Silent())
+        try:
+            setup = _read(clock)
+            asked = config.warm_start.steps + config.warm_start.mixed_steps + config.warm_start.random_steps
+            warm, demonstrated = _warm_steps(trainer, clock) if asked else (Seconds(), 0.0)
+            trainer.prepare()
+            trainer.schedule.ready(0)
+            optimiser = trainer.learner.new_optimiser(lambda _: 0.0, betas=config.learner.betas)
+            for _ in range(STEPS):
+                _read(clock)
+                played = trainer.collect().collected.played
+                sampling = _read(clock)
+                trainer.learner.imitate([episode.tokens for episode in played], optimiser)
+                updating = _read(clock)
+            sampled = sum(episode.tokens.sampled for episode in played)
+            tokens = sum(len(episode.tokens) for episode in played)
+        finally:
+            trainer.close()
+    return Measured(
+        setup, warm, sampling * (1 / max(1, sampled)), updating * (1 / max(1, tokens)),
+        sampled / len(played), tokens / len(played), demonstrated,
+    )  # fmt: skip
+
+
+def predict(config: TrainConfig, measured: Measured) -> dict[str, Seconds]:
+    """Seconds of each part of the run: start, warm start, sampling, updates and evaluations.
+
+    After a warm start replies are as long as the expert's; without one, as long as they were measured. Every sequence
+    is counted as one with a gradient.
+    """
+    warm, episodes = config.warm_start, config.prompts * config.group_size * config.steps
+    reply = measured.demonstrated or measured.reply
+    length = measured.length - measured.reply + reply
+    evaluations = 2 + (max(0, config.steps - 1) // config.evaluation.every if config.evaluation.every else 0)
+    passes = config.learner.epochs * config.learner.minibatches
+    # forward passes for old and reference log-probabilities are a third of an update's work each
+    more = (passes > 1 and "old_logprobs" in config.preset().needs) + (config.preset().kl_coef > 0)
+    return {
+        "start": measured.setup,
+        "warm start": measured.warm_step * (warm.steps + warm.mixed_steps + warm.random_steps),
+        "sampling": measured.sampled * (reply * episodes),
+        "updates": measured.updated * (length * episodes * (config.learner.epochs + more / 3)),
+        # played greedily and sampled
+        "evaluations": measured.sampled * (2 * reply * evaluations * config.evaluation.episodes),
+    }
+
+
+def describe_measured(config: TrainConfig, measured: Measured) -> str:
+    """The prediction as text."""
+    parts = predict(config, measured)
+    total = sum(parts.values(), Seconds())
+    lines = [
+        f"measured here, {STEPS} steps of each kind, the second counts",
+        f"  sampling {1 / max(1e-12, measured.sampled.wall):,.0f} tokens/s, "
+        f"updates {1 / max(1e-12, measured.updated.wall):,.0f} tokens/s; "
+        f"{measured.reply:,.0f} sampled tokens an episode"
+        + (f", the expert's have {measured.demonstrated:,.0f}" if measured.demonstrated else ""),
+        "the whole run        seconds  CPU-seconds",
+        *(f"  {name:<14}{part.wall:14,.1f}{part.cpu:13,.1f}" for name, part in parts.items()),
+        f"  {'total':<14}{total.wall:14,.1f}{total.cpu:13,.1f}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _shortened(config: TrainConfig, out: Path) -> TrainConfig:
+    """The same run without its warm start, which is measured by itself, and without what others see."""
+    warm = config.warm_start.model_copy(update={"steps": 0, "mixed_steps": 0, "random_steps": 0})
+    return config.model_copy(update={"out": out, "warm_start": warm, "report_to": "none", "push_to_hub": ""})
+
+
+def _warm_steps(trainer: Trainer, clock: Clock) -> tuple[Seconds, float]:
+    """Seconds of a step of imitation, demonstrations included, and sampled tokens of one of these."""
+    config, seconds, tokens = trainer.config, Seconds(), 0.0
+    order = TaskOrder(trainer.rollout.env.unwrapped, "train", config.seed)
+    optimiser = trainer.learner.new_optimiser(lambda _: 0.0, betas=config.learner.betas)
+    size = config.warm_start.batch_size
+    for step in range(STEPS):
+        _read(clock)
+        asked = [order.request(step * size + index, group=index, salt="demonstration") for index in range(size)]
+        sequences = demonstrations(
+            trainer.rollout_of(ExpertAgent(), config.env.split, bots=True), trainer.renderer, asked
+        )
+        trainer.learner.imitate(sequences, optimiser)
+        seconds = _read(clock)
+        tokens = sum(sequence.sampled for sequence in sequences) / len(sequences)
+    return seconds, tokens
+
+
+def _read(clock: Clock) -> Seconds:
+    reading = clock.read()
+    return Seconds(reading["seconds"], reading["cpu_seconds"])
