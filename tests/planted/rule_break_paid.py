@@ -68,6 +68,7 @@ class WordChain(Task[Chain]):
     Reward: 1 for a chain of three words more; 0 for a word that breaks the chain.
     """
 
+    lists_moves = True
     system = "Name one word of the list a turn. It begins with the letter that the last word ends with."
 
     def turns(self, level: int) -> int:

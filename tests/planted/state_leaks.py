@@ -15,7 +15,7 @@ BALANCES = {"rent": 9000, "food": 4000, "fuel": 2500, "gifts": 700}
 
 
 class NoteShelf(gym.Env[str, str]):
-    """Note down three numbers in the order in which they are called. Four turns; reward 1 for the notes, else 0."""
+    """Note down three numbers that are called, each plus 7. Three turns; reward 1 for the notes, else 0."""
 
     notes: ClassVar[list[str]] = []
 
@@ -30,12 +30,12 @@ class NoteShelf(gym.Env[str, str]):
         self.clear()
         self.numbers = [str(number) for number in self.np_random.integers(100, 999, size=3)]
         self.turn = 0
-        return f"Three numbers are called, one a turn. Reply with each. {self.view()}", {}
+        return f"Three numbers are called, one a turn. Reply with each plus 7, as a number alone. {self.view()}", {}
 
     def view(self) -> str:
         if self.turn == 3:
             return "All numbers were called."
-        return f"On the shelf: {', '.join(self.notes[-20:]) or 'nothing'}. Now: {self.numbers[self.turn]}."
+        return f"On the shelf: {', '.join(self.notes[-20:]) or 'nothing'}. Now: {int(self.numbers[self.turn]) - 7}."
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         self.notes.append("".join(letter for letter in action.strip()[:9] if letter in "0123456789"))
