@@ -250,7 +250,7 @@ def usage_of(usage: Any, price: tuple[float, float] | None = None) -> dict[str, 
     """
     if not isinstance(usage, dict):
         return {}
-    counts = {name: usage.get(name) for name in ("prompt_tokens", "completion_tokens", "cost")}
+    counts: dict[str, Any] = {name: usage.get(name) for name in ("prompt_tokens", "completion_tokens", "cost")}
     for part, name in (("prompt_tokens_details", "cached_tokens"), ("completion_tokens_details", "reasoning_tokens")):
         details = usage.get(part)
         counts[name] = details.get(name) if isinstance(details, dict) else None
