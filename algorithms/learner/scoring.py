@@ -275,14 +275,30 @@ def _packs(model: Any, tokens: Sequence[int]) -> bool:
     ids, wanted = torch.tensor(tokens)[order].to(device), wanted.to(device)
     packing = pack(ids, wanted, takes_blocks(model.config))
     with torch.no_grad():
-        for way in (_in_float32(model.base_model), nullcontext()):  # then as it is: it may fail in its own type
-            with way:
+        # then as it is: it may fail in its own type, or with its own kernel
+        for way, kernel in (
+            (_in_float32(model.base_model), _in_any_type(model.config)),
+            (nullcontext(), nullcontext()),
+        ):
+            with way, kernel:
                 whole = model.base_model(input_ids=ids, use_cache=False).last_hidden_state[wanted]
                 output = _packed(model.base_model, packing, attending(model.config, packing))
             parts = output.last_hidden_state[0].index_select(0, packing.wanted)
             if not (whole - parts).abs().max() <= 100 * torch.finfo(whole.dtype).eps * whole.abs().max():
                 return False
     return True
+
+
+@contextmanager
+def _in_any_type(config: Any) -> Iterator[None]:
+    """A model of this configuration attends with sdpa in this block if its own kernel takes half precision alone."""
+    kernel = config._attn_implementation
+    if kernel.startswith("flash"):
+        config._attn_implementation = "sdpa"
+    try:
+        yield
+    finally:
+        config._attn_implementation = kernel
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
 from transformers import (
+    AttentionInterface,
     Gemma3ForCausalLM,
     Gemma3TextConfig,
     GPT2Config,
@@ -30,6 +31,7 @@ from transformers import (
     XLNetConfig,
     XLNetLMHeadModel,
 )
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.models.tiny import load_policy
@@ -235,6 +237,30 @@ def counting_tokens(model, passed: list[int]):
         yield
     finally:
         hook.remove()
+
+
+def flash_like(module, query, key, value, attention_mask, scaling=None, **options):
+    """As flash kernels are: half precision alone, no mask, and causal from the last query and key backwards."""
+    assert query.dtype == torch.bfloat16
+    assert attention_mask is None
+    positions = options.get("position_ids")
+    assert positions is None or bool((positions.diff() == 1).all()), "a kernel would pack by them in its own way"
+    ahead = key.shape[2] - query.shape[2]
+    mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool).tril(ahead)
+    return sdpa_attention_forward(module, query, key, value, mask[None, None], scaling=scaling)
+
+
+@pytest.mark.parametrize("share", [False, True])
+def test_kernels_of_half_precision_are_packed_without_a_mask(share: bool):
+    AttentionInterface.register("flash_like", flash_like)
+    model, padded = tiny().to(torch.bfloat16), pad(build([(15, [[(3, 2), (4, 0)], [(5, 0)]]), (4, [[(6, 0)]])]))
+    expected = Scorer(model, share)(padded.ids, padded.mask).logprobs
+    flash = tiny().to(torch.bfloat16)
+    flash.config._attn_implementation = "flash_like"
+    assert why_not_shared(flash) == ""
+    logprobs = Scorer(flash, share)(padded.ids, padded.mask).logprobs
+    torch.testing.assert_close(logprobs, expected, rtol=0, atol=0.05)
+    assert flash.config._attn_implementation == "flash_like"
 
 
 class Forgetful(LlamaForCausalLM):

@@ -200,7 +200,7 @@ def test_a_plan_says_what_shared_prompts_eight_bits_and_offload_change(capsys: p
 
 
 def test_offloaded_weights_on_one_device_are_a_run_under_torchrun():
-    """The copy that samples stands beside the shards, no prompt is shared, and AdamW in eight bits is refused."""
+    """The copy that samples stands beside the shards, and AdamW in eight bits is refused."""
     learner = {"offload": "weights", "share_prompts": True, "optimiser": "adamw_8bit"}
     found = plan(load_config({"learner": learner}), QWEN_06B, DEVICES["h100"], Assumed(prompt=384, reply=128))
     plain = load_config({"model": found.config.model.model_dump()})
