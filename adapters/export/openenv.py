@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import gymnasium as gym
@@ -21,6 +22,14 @@ from rlvr.envs.tasks.digests import env_digest
 PORT = 8000  # where OpenEnv's validation and its images look
 EPISODE_SECONDS = 600.0
 MEMORY_MB, DISK_MB = 1024, 4096
+FOLDER = Path(__file__).parent / "openenv_package"  # templates: ${name} stands for a value
+TEMPLATES = {
+    "server/app.py": "server_app.py",
+    "server/Dockerfile": "Dockerfile",
+    "client.py": "client.py",
+    "pyproject.toml": "pyproject.toml",
+    "README.md": "README.md",
+}
 REQUIRED = "openenv>=0.10,<0.11"
 EXTRAS = {"agentic": "[tools]", "coding": "[hub]", "knowledge": "[hub]", "players": "[games]", "visual": "[visual]"}
 
@@ -72,28 +81,26 @@ def _files(
         "actions": [{"message": "no answer"}],  # no solution of a task stands in the package
     }
     yield "validation/runtime.json", json.dumps(plan, indent=1) + "\n"
-    yield "server/app.py", SERVER.format(env_id=env_id, settings=json.dumps(settings, sort_keys=True), port=PORT)
+    options = "".join(f" --set {key}={json.dumps(value)}" for key, value in sorted(settings.items()))
+    values = {
+        "name": name,
+        "env_id": env_id,
+        "settings": repr(json.dumps(settings, sort_keys=True)),
+        "given": options,
+        "version": __version__,
+        "openenv": REQUIRED,
+        "extra": EXTRAS.get(family, ""),
+        "port": PORT,
+        "digest": digest,
+    }
+    for path, template in TEMPLATES.items():
+        yield path, Template((FOLDER / f"{template}.txt").read_text(encoding="utf-8")).substitute(values)
     yield "server/__init__.py", ""
-    yield "server/Dockerfile", DOCKERFILE.format(port=PORT)
     yield "__init__.py", ""
-    yield "client.py", CLIENT
-    yield (
-        "pyproject.toml",
-        PROJECT.format(
-            name=name,
-            env_id=env_id,
-            version=__version__,
-            openenv=REQUIRED,
-            extra=EXTRAS.get(family, ""),
-            digest=digest,
-        ),
-    )
     yield (
         "wheels/README.md",
         "`pip` looks here first: put wheels that no index has, such as one of rlvr, in here.\n",
     )
-    options = "".join(f" --set {key}={json.dumps(value)}" for key, value in sorted(settings.items()))
-    yield "README.md", README.format(name=name, env_id=env_id, given=options, port=PORT, digest=digest)
 
 
 def _manifest(name: str, version: str, counts: Mapping[str, int], family: str) -> str:
@@ -138,94 +145,3 @@ def _yaml(facts: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
             yield from _yaml(value, depth + 1)
         else:
             yield f"{'  ' * depth}{key}: {json.dumps(value)}\n"
-
-
-SERVER = '''"""{env_id} behind OpenEnv's server."""
-
-import argparse
-import json
-
-import uvicorn
-from rlvr.adapters.suites.openenv import server_app
-
-# One reward for the episode, with its last step, would be reward_at_end=True.
-app = server_app("{env_id}", json.loads({settings!r}))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default={port})
-    options = parser.parse_args()
-    # A client that generates for long in its event loop answers no ping meanwhile, and is still there.
-    uvicorn.run(app, host=options.host, port=options.port, ws_ping_timeout=600)
-
-
-if __name__ == "__main__":
-    main()
-'''
-
-CLIENT = '''"""The client of any OpenEnv server: actions and observations are dicts."""
-
-from openenv.core import GenericEnvClient
-
-__all__ = ["GenericEnvClient"]
-'''
-
-PROJECT = """[build-system]
-requires = ["setuptools>=77"]
-build-backend = "setuptools.build_meta"
-
-[project]
-name = "openenv-{name}"
-version = "{version}"
-description = "{env_id} for OpenEnv"
-requires-python = ">=3.11"
-dependencies = ["{openenv}", "rlvr{extra}=={version}"]
-
-[project.scripts]
-server = "{name}.server.app:main"
-
-[tool.setuptools]
-packages = ["{name}", "{name}.server"]
-package-dir = {{ "{name}" = ".", "{name}.server" = "server" }}
-
-[tool.rlvr]
-env_digest = "{digest}"
-"""
-
-DOCKERFILE = """FROM python:3.11-slim
-
-COPY . /app/env
-WORKDIR /app/env
-RUN pip install --no-cache-dir --find-links wheels . && useradd --create-home --uid 10001 player
-
-USER player
-EXPOSE {port}
-HEALTHCHECK --interval=30s --timeout=3s --start-period=30s \\
-    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:{port}/health', timeout=2)"]
-CMD ["python", "-m", "server.app", "--host", "0.0.0.0", "--port", "{port}"]
-"""
-
-README = """---
-title: {name}
-sdk: docker
-app_port: {port}
-tags:
-  - openenv
----
-
-# {name}
-
-{env_id} of rlvr for OpenEnv, written by `rlvr export --openenv {env_id}{given}`.
-
-    python -m server.app --port {port}       # in this folder, where openenv and rlvr are installed
-    openenv validate . --level static
-    openenv build .                         # needs docker
-
-An action is `{{"message": "…"}}`; the next message stands in `text` of the observation. There is no token: whoever
-reaches the address may play.
-
-When this was written, the tasks had the digest `{digest}`; the server
-reports that of the tasks which it serves, at `/metadata`.
-"""

@@ -48,48 +48,6 @@ REDUCTIONS = {
 }
 NAMED_ENGINE_OPTIONS = ("gpu_memory_utilization", "enforce_eager", "enable_prefix_caching", "enable_chunked_prefill")
 
-PROGRAM = '''"""SkyRL's trainer on our environments; written by `rlvr launch skyrl`."""
-
-import sys
-
-import ray
-from skyrl.backends.skyrl_train.inference_servers.utils import resolve_policy_model_name
-from skyrl.train.config import SkyRLTrainConfig
-from skyrl.train.entrypoints.main_base import BasePPOExp
-from skyrl.train.generators.skyrl_gym_generator import SkyRLGymGenerator
-from skyrl.train.utils import initialize_ray, validate_cfg
-
-from rlvr.adapters.trainers.skyrl import ValidOnly, register
-
-
-class Generator(ValidOnly, SkyRLGymGenerator):
-    """SkyRL's own, without the episodes that went wrong by no fault of the policy's."""
-
-
-class Experiment(BasePPOExp):
-    def get_generator(self, cfg, tokenizer, inference_engine_client):
-        return Generator(
-            generator_cfg=cfg.generator,
-            skyrl_gym_cfg=cfg.environment.skyrl_gym,
-            inference_engine_client=inference_engine_client,
-            tokenizer=tokenizer,
-            policy_model_name=resolve_policy_model_name(cfg),
-        )
-
-
-@ray.remote(num_cpus=1)
-def run(cfg):
-    register()
-    Experiment(cfg).run()
-
-
-if __name__ == "__main__":
-    cfg = SkyRLTrainConfig.from_cli_overrides(sys.argv[1:])
-    validate_cfg(cfg)
-    initialize_ray(cfg)
-    ray.get(run.remote(cfg))
-'''
-
 
 def classify(t: Translation, mix: TaskMix, machines: Machines, prompt_tokens: int | None) -> None:
     """Every setting of a config, for SkyRL."""
@@ -354,4 +312,4 @@ def command(t: Translation, folder: Path, train: Path, test: Path) -> list[str]:
 
 def files(t: Translation) -> dict[str, str]:
     """The program: SkyRL's own entry point with our environment and generator."""
-    return {SCRIPT: PROGRAM}
+    return {SCRIPT: Path(__file__).with_name(f"{SCRIPT}.txt").read_text(encoding="utf-8")}
