@@ -28,7 +28,7 @@ from typing import Any
 import gymnasium as gym
 
 import rlvr
-from rlvr.envs.audit import HOPELESS
+from rlvr.envs.validation.attacks import HOPELESS
 from rlvr.envs.bridges.suite_games import PREFIXES
 from rlvr.envs.sandbox import Sandbox
 from rlvr.envs.sandbox import sandbox as sandboxes

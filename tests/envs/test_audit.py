@@ -11,10 +11,11 @@ import pytest
 
 from rlvr.cli import main
 from rlvr.envs import TextEnv, list_envs
-from rlvr.envs.audit import Check, audit
+from rlvr.envs.audit import audit
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, wrong
 from rlvr.envs.rewards import grade
+from rlvr.envs.validation.attacks import DISGUISES
 
 OURS = [env_id for env_id in list_envs() if gym.spec(env_id).kwargs["task"].startswith("rlvr.")]
 
@@ -111,7 +112,7 @@ class FavoursA(Addition):
 
 
 def found(task: Task[Pair]) -> set[str]:
-    return {check.name for check in audit(TextEnv(task), tasks=12).checks if check.findings}
+    return {finding.name for _, finding in audit(TextEnv(task), tasks=12).findings}
 
 
 @pytest.mark.slow
@@ -130,7 +131,7 @@ def test_a_move_that_the_prompt_lists_is_no_leaked_answer() -> None:
     """An expert's first move may end a game of poker, and stands among the legal moves, as all others do."""
     result = audit(gym.make("rlvr/KuhnPoker-v0").unwrapped, tasks=12)
     assert result.clean, str(result)
-    assert "the prompt lists the moves" in str(result)
+    assert any("the prompt lists the moves" in each.measured for each in result.results)
 
 
 @pytest.mark.slow
@@ -142,11 +143,11 @@ def test_a_move_that_the_prompt_lists_is_no_leaked_answer() -> None:
         (PaysForAnything(), "junk"),
         (PaysForAnything(), "echo of the prompt"),
         (PaysEveryone(), "empty"),
-        (FailsItsExpert(), "the expert succeeds"),
+        (FailsItsExpert(), "expert"),
         (TellsTheAnswer(), "the answer is not in the prompt"),
         (IsSlow(), "digits"),
         (Breaks(), "tower"),
-        (DiffersByRun(), "the same seed is the same task"),
+        (DiffersByRun(), "repeats"),
         (Raises(), "injection"),
         (PaysTheStart(), "the answer, halved"),
         (PaysTheStart(), "the answer, squared"),
@@ -165,7 +166,7 @@ def test_a_task_without_expert_says_what_was_not_checked() -> None:
         solve = Task.solve
 
     result = audit(TextEnv(Mute()), tasks=3)
-    assert any("no expert" in finding for check in result.checks for finding in check.findings)
+    assert [finding.name for _, finding in result.findings] == ["maximum not shown"]
 
 
 def test_the_command_fails_on_a_finding(capsys: pytest.CaptureFixture[str]) -> None:
@@ -174,12 +175,6 @@ def test_the_command_fails_on_a_finding(capsys: pytest.CaptureFixture[str]) -> N
     gym.register("rlvr-test/Bad-v0", lambda: TextEnv(PaysEveryone()))
     assert main(["audit", "rlvr-test/Bad-v0", "--tasks", "2"]) == 1
     assert "FINDINGS" in capsys.readouterr().out
-
-
-def test_a_check_shows_what_was_found() -> None:
-    check = Check("x")
-    check.note("y" * 1_000)
-    assert len(check.findings[0]) == 300
 
 
 class Near(Addition):
@@ -193,6 +188,7 @@ class Near(Addition):
 
 
 def test_another_answer_is_another_under_any_tolerance() -> None:
-    checks = {check.name: check for check in audit(TextEnv(Near()), tasks=3).checks}
-    assert checks["the answer, then another"].tries
-    assert not checks["the answer, then another"].findings
+    assert "the answer, then another" not in {finding.name for _, finding in audit(TextEnv(Near()), tasks=3).findings}
+    reply = DISGUISES["the answer, then another"]("", Near().solve(Pair(19, 1)))
+    assert reply is not None
+    assert "104729" in reply

@@ -124,12 +124,8 @@ class TestEveryBridge:
 
     @every_bridge
     def test_audit(self, env_id):
-        result = audit(bare(env_id), tasks=2)
-        found = {check.name: [f for f in check.findings if "grading took" not in f] for check in result.checks}
-        found = {name: findings for name, findings in found.items() if findings}  # foreign scorers take their time
-        if not has_expert(bare(env_id)):  # which is a finding of its own
-            assert "no expert is known" in found.pop("the expert succeeds")[0]
-        assert not found
+        report = audit(bare(env_id), tasks=2)
+        assert not [f.text for f in report.at_least("low") if "grading took" not in f.text]  # theirs take their time
 
     @every_bridge
     def test_silence(self, env_id):

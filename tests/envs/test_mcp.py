@@ -19,10 +19,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlvr.envs.audit import HOPELESS_ATTACKS, _Auditor
 from rlvr.envs.core.tables import DataError
 from rlvr.envs.tools import MCP, Call, ToolError, ToolFault, instructions, write_call
 from rlvr.envs.tools.mcp_schema import served_tool
+from rlvr.envs.validation.attacks import HOPELESS_ATTACKS
+from rlvr.envs.validation.context import CHECKS, Validation, run_check
+from rlvr.envs.validation.hack import attack
+from rlvr.envs.validation.report import CheckResult
+from rlvr.envs.validation.subject import Subject
 
 from ..children import start
 
@@ -410,13 +414,15 @@ def test_the_audit_of_an_environment_with_a_real_server_finds_a_bad_checker_alon
     for checker in (noted, believed):
         server = {"command": SERVER}
         env = gym.make("rlvr/MCP-v0", server=server, tasks={"train": TASKS[:1]}, checker=checker, split="train")
-        auditor = _Auditor(env.unwrapped, tasks=1, seed=0)
-        expert = auditor._expert()
-        echoed = auditor._attack("echo of the prompt", HOPELESS_ATTACKS["echo of the prompt"])
+        subject = Subject(env.unwrapped.spawn, "MCP")
+        validation = Validation(subject, tasks=1, seed=0)
+        expert = run_check(validation, "semantic.oracle_max", 60.0)
+        echoed = CheckResult(CHECKS["statistical.adversarial_floor"][0])
+        attack(validation, echoed, "echo of the prompt", HOPELESS_ATTACKS["echo of the prompt"])
         assert (expert.tries, echoed.tries) == (1, 1)
         assert checker is believed or not expert.findings
         assert bool(echoed.findings) == (checker is believed), echoed.findings
-        auditor.env.close()
+        subject.close()
         env.close()
 
 

@@ -51,7 +51,6 @@ def test_prompts_that_are_all_alike_say_nothing():
 
 
 def test_the_audit_reports_it():
-    checks = {check.name: check for check in audit(gym.make("rlvr/AgeProblems-v0").unwrapped, tasks=8).checks}
-    check = checks["near-duplicates between splits"]
-    assert check.tries == 40
-    assert check.report == "0 equal but for names and order, 0 with nearly all their n-grams"
+    report = audit(gym.make("rlvr/AgeProblems-v0").unwrapped, tasks=8)
+    measured = next(result.measured for result in report.results if result.check.id == "sound.splits")
+    assert measured == {"equal but for names and order": 0, "nearly all n-grams shared": 0}

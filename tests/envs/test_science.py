@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from rlvr.envs import TextEnv
 from rlvr.envs.audit import audit
-from rlvr.envs.choice_attacks import BARE, OPTIONS, accuracy, allowed, taken_apart
 from rlvr.envs.science import mechanics, substances
 from rlvr.envs.science.quantities import LETTERS, Quantities, significant
+from rlvr.envs.validation.choice_attacks import BARE, OPTIONS, accuracy, allowed, taken_apart
 
 G = 9.81
 
@@ -266,7 +266,7 @@ def test_the_attack_finds_options_that_are_fixed_multiples_of_the_right_one():
     for sees in (OPTIONS, BARE):
         share, most = attacked(FixedFactors(answers="choice"), sees)
         assert share > 0.6 > most
-    found = {check.name for check in audit(TextEnv(FixedFactors(answers="choice")), tasks=10).checks if check.findings}
+    found = {finding.name for _, finding in audit(TextEnv(FixedFactors(answers="choice")), tasks=10).findings}
     assert found == {f"not told by {sees}" for sees in (OPTIONS, BARE)}
     assert audit(TextEnv(mechanics.Motion(answers="choice")), tasks=10).clean
 

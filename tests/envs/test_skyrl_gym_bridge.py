@@ -104,9 +104,8 @@ class TestEveryId:
 
     @every_id
     def test_audit(self, env_id):
-        result = audit(gym.make(env_id).unwrapped, tasks=2)
-        found = {check.name: [f for f in check.findings if "grading took" not in f] for check in result.checks}
-        assert not {name: findings for name, findings in found.items() if findings}
+        report = audit(gym.make(env_id).unwrapped, tasks=2)
+        assert not [f.text for f in report.at_least("low") if "grading took" not in f.text]
 
     @every_id
     def test_silence_and_hostile_text_earn_nothing(self, env_id):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlvr.cli.options import add_allow_code, add_settings, one_line, settings_of
-from rlvr.envs import TextEnv, list_envs
+from rlvr.envs import list_envs
 from rlvr.envs.core.code_rule import make_env, require_registered
 
 
@@ -78,8 +78,6 @@ def audit(options: argparse.Namespace, rest: list[str]) -> int:
             skipped += 1
             print(f"{env_id}: skipped, {one_line(error)}", flush=True)
             continue
-        if not isinstance(env, TextEnv):
-            raise TypeError(f"{env_id} is no environment of this project's kind, and cannot be audited")
         result = attack(env, options.tasks, options.seed)
         print(result, flush=True)
         clean = clean and result.clean

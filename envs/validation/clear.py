@@ -1,0 +1,351 @@
+"""Clear: the texts ask for what is checked, and do not hold the answer."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from rlvr.envs.validation.context import Skip, Validation, check
+from rlvr.envs.validation.report import CheckResult, Severity
+from rlvr.envs.validation.search import probe_reads, probe_writes
+from rlvr.envs.validation.subject import Episode, NotApplicable
+
+CLEAR: Final = "Clear"
+LEAKS: Final = 0.5  # share of prompts that may hold the answer by chance
+TELLING: Final = re.compile(
+    r"answer|solution|expected|gold|target|correct|truth|reference|secret|hint|result|label|key\b|fix\b", re.IGNORECASE
+)
+TOKENS: Final = re.compile(
+    r"<\|(?:im_start|im_end|endoftext|eot_id|start_header_id|end_header_id|eom_id)\|>|\[/?INST\]|<</?SYS>>"
+)
+ROLES: Final = re.compile(r"^(?:assistant|system):", re.IGNORECASE | re.MULTILINE)
+NAMING: Final = ("seed", "index", "level", "split", "env_id", "turn", "task_id", "id", "step", "episode")
+
+
+@check(
+    "semantic.no_solution_leakage",
+    CLEAR,
+    "The answer stands in nothing that the policy reads before it has worked for it.",
+    number=30,
+    remedy="Take the solution out of the prompt, the files and the tools' output.",
+)
+def no_solution_leakage(v: Validation, result: CheckResult) -> None:
+    """Look for the answer in prompts, learn where it stands, and copy it from there; read files whose names tell."""
+    if not v.experts:
+        raise Skip("no answer is known to look for")
+    _stands_in_prompts(v, result)
+    _copied(v, result)
+    probe_reads(v, result)
+
+
+def _stands_in_prompts(v: Validation, result: CheckResult) -> None:
+    """Where answers are in boxes and the moves are not listed, most prompts do not hold them."""
+    env = v.subject.text_env
+    if env is None:
+        return
+    if env.task.lists_moves:
+        result.measured["the prompt lists the moves"] = 1
+        return
+    held = tried = 0
+    example = None
+    for index, episode in enumerate(v.experts):
+        answer = v.core(v.gold[index]) if "\\boxed" in v.gold[index] else None
+        if len(episode.actions) > 1:
+            v.plays(episode.ref, ())
+            action = v.subject.env.unwrapped.direct_answer()  # type: ignore[attr-defined]
+            answer = v.core(action) if action else None
+        if answer is None or len(answer) < 2:
+            continue
+        tried += 1
+        told = episode.observations[0] + str(episode.first_info.get("system", ""))
+        if re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", told):
+            held, example = held + 1, episode
+    result.tries += tried
+    result.measured |= {"answers in prompts": held, "prompts": tried}
+    if tried >= 10 and held > LEAKS * tried and example is not None:
+        text = f"the answer stands in {held} of {tried} prompts"
+        result.add("the answer is not in the prompt", text, replay=example.replay, share=held / tried)
+
+
+def _copied(v: Validation, result: CheckResult) -> None:
+    """Copy what stands behind the same words of every prompt; where these words tell what it is, that is a leak."""
+    answers = [v.core(reply) for reply in v.gold]
+    if len(set(answers)) < 3:
+        return
+    contexts: Counter[str] = Counter()
+    for episode, answer in zip(v.experts, answers, strict=True):
+        if len(answer) < 1 or not v.full(episode):
+            continue
+        contexts.update({_context(before) for before in _befores(episode.asked, answer)})
+    for context, count in contexts.most_common(3):
+        if not context or count < max(3, 0.8 * len(v.experts)) or not TELLING.search(context):
+            continue
+        copied = []
+        for index, episode in enumerate(v.experts[:12]):
+            if (text := _after(episode.asked, context, answers[index])) is not None:
+                copied.append((episode, text))
+        result.tries += len(copied)
+        if len(copied) >= 3 and len(copied) >= 0.8 * min(12, len(v.experts)):
+            text = f"what stands behind {context[-40:]!r} in the prompt is the answer"
+            text += f", in {count} of {len(v.experts)} tasks"
+            result.add("copied from the prompt", text, replay=copied[0][0].replay, share=count / len(v.experts))
+            return
+
+
+def _befores(text: str, answer: str) -> Iterator[str]:
+    for match in re.finditer(rf"(?<!\w){re.escape(answer)}(?!\w)", text):
+        yield text[: match.start()]
+
+
+def _context(before: str) -> str:
+    """The last few words before a place, on its line; digits do not count."""
+    line = before.rpartition("\n")[2] or before[-60:]
+    return re.sub(r"\d+", "0", " ".join(line.split()[-4:]))
+
+
+def _after(text: str, context: str, answer: str) -> str | None:
+    return next((answer for before in _befores(text, answer) if _context(before) == context), None)
+
+
+@check(
+    "runtime.oracle_containment",
+    CLEAR,
+    "What info holds before the first action is not the answer, and nobody can write what decides the reward.",
+    number=22,
+    remedy="Keep the answer in the environment; keep tests and reward files where the policy cannot write.",
+)
+def oracle_containment(v: Validation, result: CheckResult) -> None:
+    """Look for the answer in the first info, under one name in most tasks; write to files that decide the reward."""
+    if v.experts:
+        _in_info(v, result)
+    probe_writes(v, result)
+
+
+def _in_info(v: Validation, result: CheckResult) -> None:
+    paths: Counter[str] = Counter()
+    answers = [v.core(reply) for reply in v.gold]
+    if len(set(answers)) < 3:
+        return
+    for episode, answer in zip(v.experts, answers, strict=True):
+        if answer:
+            paths.update({path for path, text in leaves(episode.first_info) if text.strip() == answer.strip()})
+            paths.update({path for path, text in leaves(episode.first_info) if len(answer) >= 6 and answer in text})
+    result.tries += len(v.experts)
+    for path, count in paths.most_common(1):
+        known = path.rpartition(".")[2] in NAMING
+        if count >= max(3, 0.8 * len(v.experts)):
+            text = f"info{path} holds the answer in {count} of {len(v.experts)} tasks"
+            severity: Severity = "medium" if known else "high"
+            result.add("info", text, severity=severity, replay=v.experts[0].replay, share=count / len(v.experts))
+
+
+def leaves(value: Any, path: str = "", depth: int = 5) -> Iterator[tuple[str, str]]:
+    """The texts and numbers in an info with their paths; what is told to the policy as system, tools or examples is
+    the prompt's."""
+    if isinstance(value, Mapping) and depth:
+        for key, each in value.items():
+            if path or key not in ("system", "tools", "examples", "legal_actions", "action_mask"):
+                yield from leaves(each, f"{path}.{key}", depth - 1)
+    elif isinstance(value, (list, tuple)) and depth:
+        for each in value:
+            yield from leaves(each, path, depth - 1)
+    elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
+        yield path, str(value)
+
+
+@check(
+    "sound.form",
+    CLEAR,
+    "The texts ask for the form and for every word that the checker needs.",
+    remedy="Say in the prompt which form is wanted, with an example, or accept the others.",
+)
+def form(v: Validation, result: CheckResult) -> None:
+    """Leave out each word that all solutions share; vary case, blanks, number formats, JSON and paths of solutions."""
+    if not v.solved:
+        raise Skip("no solution is known to vary")
+    _unasked_words(v, result)
+    _variants(v, result)
+
+
+def _unasked_words(v: Validation, result: CheckResult) -> None:
+    """A word is needed if the reply is not paid without it, and unasked if no text of the environment has it."""
+    solved = [episode for episode in v.solved if episode.actions][:6]
+    last = [episode.actions[-1] for episode in solved]
+    if len(set(last)) < 2 or max(map(len, last)) > 400 or any("def " in text or "import " in text for text in last):
+        return
+    shared = set.intersection(
+        *({match[0] for match in re.finditer(r"[^\s{}\\<>/:=,;()\[\]\"'.]{2,}|\\\w+", text)} for text in last)
+    )
+    for word in sorted(shared):
+        known = "\n".join(
+            [*(solved[0].asked, *solved[0].observations, json.dumps(solved[0].infos[0], default=str)[:5_000])]
+        )
+        if word.lower() in known.lower() or re.fullmatch(r"-?[\d.]+", word):
+            continue
+        needed = []
+        for episode, text in zip(solved, last, strict=True):
+            try:
+                without = v.plays(episode.ref, [*episode.actions[:-1], " ".join(text.replace(word, "").split())])
+            except NotApplicable:
+                continue
+            result.tries += 1
+            if without.valid and not v.full(without):
+                needed.append(without)
+        if needed and len(needed) == len(solved) and v.shown(needed[0], v.not_full):
+            reply, pay = needed[0].actions[-1][:60], needed[0].total
+            text = f"{word!r} is needed in every reply, and no text asks for it: {reply!r} is paid {pay:g}"
+            result.add("unasked word", text, replay=needed[0].replay)
+
+
+def _variants(v: Validation, result: CheckResult) -> None:
+    """Replies that mean the same: refused ones are a finding where no text says that the form matters."""
+    tried: Counter[str] = Counter()
+    refused: dict[str, list[Episode]] = {}
+    for episode in v.solved[:6]:
+        text = episode.actions[-1]
+        for name, variant in variants(text):
+            try:
+                played = v.plays(episode.ref, [*episode.actions[:-1], variant])
+            except NotApplicable:
+                continue
+            tried[name] += 1
+            result.tries += 1
+            if played.valid and not v.full(played):
+                refused.setdefault(name, []).append(played)
+    asked = v.solved[0].asked.lower()
+    for name, episodes in refused.items():
+        words = EXCUSES[name]
+        always = len(episodes) == tried[name] and len(episodes) >= min(2, len(v.solved))
+        if always and not any(word in asked for word in words) and v.shown(episodes[0], v.not_full):
+            reply, pay = episodes[0].actions[-1][:80], episodes[0].total
+            text = f"{name}: {reply!r} is paid {pay:g}, and no text says that this matters"
+            result.add(name, text, severity=WEIGHT[name], replay=episodes[0].replay, refused=len(episodes))
+
+
+# Words by which a text says that a form matters.
+EXCUSES: Final = {
+    "a line end after it": ("exact",),
+    "blanks around it": ("exact",),
+    "other case": ("case", "upper", "lower", "capital", "exact", "letter"),
+    "number without zeros after the point": ("decimal", "digit", "round", "places", "format", "exact"),
+    "a full stop after it": ("exact", "nothing else", "only", "just", "single", "format", "command", "move"),
+    "JSON keys in another order": ("order", "sorted", "exact"),
+    "JSON with other blanks": ("compact", "whitespace", "blank", "exact", "space"),
+    "./ before a path": ("exact", "absolute"),
+}
+WEIGHT: Final[dict[str, Severity]] = {
+    "a line end after it": "medium",
+    "blanks around it": "medium",
+    "other case": "low",
+    "number without zeros after the point": "high",
+    "a full stop after it": "note",
+    "JSON keys in another order": "high",
+    "JSON with other blanks": "high",
+    "./ before a path": "medium",
+}
+
+
+def variants(text: str) -> Iterator[tuple[str, str]]:
+    """Replies that mean what ``text`` means, with names."""
+    yield "a line end after it", text + "\n"
+    yield "blanks around it", f"  {text} "
+    if "\\boxed" in text:
+        return
+    if len(text) <= 40 and text.swapcase() != text and "\n" not in text and " " not in text.strip():
+        yield "other case", text.swapcase()
+    if re.search(r"\d\.\d*0\b", text):
+        yield "number without zeros after the point", re.sub(r"(\d\.\d*?)0+\b", lambda m: m[1].rstrip("."), text)
+    if len(text) <= 40 and text[-1:].isalnum():
+        yield "a full stop after it", text + "."
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if isinstance(value, dict):
+        if len(value) > 1:
+            yield "JSON keys in another order", json.dumps(dict(reversed(value.items())))
+        other = json.dumps(value, separators=(",", ":"))
+        yield "JSON with other blanks", other if other != text else json.dumps(value, indent=1)
+    if (path := re.search(r"(?<![\w./])[A-Za-z_][\w-]*/[\w./-]+", text)) and "://" not in text:
+        yield "./ before a path", text.replace(path[0], f"./{path[0]}", 1)
+
+
+@check(
+    "sound.special_tokens",
+    CLEAR,
+    "Observations hold no control tokens of chat templates and no forged roles.",
+    severity="medium",
+    remedy="Escape what looks like a control token in texts of others.",
+)
+def special_tokens(v: Validation, result: CheckResult) -> None:
+    """Look through the observations of the expert's episodes."""
+    for episode in v.experts[:20] or [v.plays(ref, ()) for ref in v.refs[:20]]:
+        for text in episode.observations:
+            result.tries += 1
+            if match := TOKENS.search(text):
+                result.add("token", f"an observation of {episode.ref} holds {match[0]!r}", replay=episode.replay)
+                return
+
+
+@check(
+    "runtime.observation_schema",
+    CLEAR,
+    "Observations lie in the observation space that is declared.",
+    number=29,
+    severity="medium",
+    remedy="Declare the space that observations are of.",
+)
+def observation_schema(v: Validation, result: CheckResult) -> None:
+    """Ask the space of the first observations, and look whether text is empty."""
+    space = getattr(v.subject.env, "observation_space", None)
+    for ref in v.refs[:20]:
+        v.at = ref
+        observation, _ = v.subject.env.reset(seed=ref.seed, options=dict(ref.options) or None)
+        result.tries += 1
+        if space is not None and hasattr(space, "contains") and not _contains(space, observation):
+            text = f"the first observation of {ref}, {str(observation)[:60]!r}, is not in {str(space)[:80]}"
+            result.add(
+                "space",
+                text,
+                replay=v.plays(ref, ()).replay,
+                severity="low" if isinstance(observation, str) else "medium",
+            )
+            return
+
+
+def _contains(space: Any, observation: Any) -> bool:
+    import gymnasium as gym
+
+    if type(space) is gym.spaces.Text and isinstance(observation, str):  # whose alphabet few authors set
+        return len(observation) <= space.max_length
+    return bool(space.contains(observation))
+
+
+@check(
+    "runtime.tool_declaration_accuracy",
+    CLEAR,
+    "Every tool that is declared has a name, a description and parameters that are an object.",
+    number=34,
+    severity="medium",
+    remedy="Declare tools by JSON schemas, with the names that the environment takes.",
+)
+def tool_declaration_accuracy(v: Validation, result: CheckResult) -> None:
+    """Read the schemas in the first info."""
+    tools = v.plays(v.refs[0], ()).first_info.get("tools")
+    if not tools:
+        raise Skip("no tools are declared")
+    names = []
+    for tool in tools:
+        function = tool.get("function", tool) if isinstance(tool, Mapping) else {}
+        result.tries += 1
+        names.append(str(function.get("name", "")))
+        parameters = function.get("parameters", function.get("inputSchema", {}))
+        if not names[-1] or not isinstance(parameters, Mapping):
+            result.add("schema", f"{str(tool)[:80]!r} is no declaration of a tool")
+        elif not set(parameters.get("required", ())) <= set(parameters.get("properties", ())):
+            result.add("required", f"{names[-1]} requires parameters that it does not have")
+    if len(set(names)) < len(names):
+        result.add("names", f"two tools have one name: {sorted(names)}")

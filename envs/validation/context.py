@@ -1,0 +1,240 @@
+"""What all checks share: the tasks, the expert's episodes, the range of rewards, and what counts as paid."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from rlvr.envs.validation.attacks import boxed
+from rlvr.envs.validation.report import Check, CheckResult, Severity
+from rlvr.envs.validation.subject import (
+    ApiFault,
+    Episode,
+    NotApplicable,
+    OutOfTime,
+    Policy,
+    Subject,
+    TaskRef,
+    always,
+    described,
+    in_order,
+)
+
+SLACK: Final = 0.02  # of the range of rewards: less than this is no pay
+Run = Callable[["Validation", CheckResult], None]
+CHECKS: Final[dict[str, tuple[Check, Run]]] = {}
+
+
+class Skip(Exception):
+    """A check does not apply; the text says why."""
+
+
+def check(
+    id: str, group: str, sentence: str, *, remedy: str, number: int | None = None, severity: Severity = "high"
+) -> Callable[[Run], Run]:
+    """Register a check under its id, in the order of the file."""
+
+    def registered(run: Run) -> Run:
+        CHECKS[id] = Check(id, group, sentence, number, severity, remedy), run
+        return run
+
+    return registered
+
+
+@dataclass(frozen=True, slots=True)
+class RewardRange:
+    """The lowest and highest return, and where they come from."""
+
+    low: float
+    high: float
+    source: str
+    declared: bool
+
+
+class Validation:
+    """One environment under validation.
+
+    Args:
+        subject: the environment.
+        tasks: how many tasks of each level a check plays.
+        seed: which tasks.
+    """
+
+    def __init__(self, subject: Subject, tasks: int, seed: int) -> None:
+        self.subject, self.count, self.seed = subject, tasks, seed
+        self.refs = subject.refs(tasks, seed)
+        self.at: TaskRef | None = None
+
+    # what is known of it
+
+    @cached_property
+    def experts(self) -> list[Episode]:
+        """The expert's episode of each task, in the order of ``refs``; empty without an expert."""
+        policy = self.subject.expert(self.subject.env)
+        if policy is None:
+            return []
+        try:
+            return [self._by_expert(ref, policy) for ref in self.refs]
+        except NotImplementedError:
+            return []
+
+    def _by_expert(self, ref: TaskRef, policy: Policy) -> Episode:
+        self.at = ref
+        return self.subject.play(ref, policy)
+
+    @cached_property
+    def solved(self) -> list[Episode]:
+        """The expert's episodes that reached the maximum, else what a search found."""
+        return [episode for episode in self.experts if self.full(episode)]
+
+    @cached_property
+    def range(self) -> RewardRange:
+        """Declared by the environment, else from 0 to 1, else what the expert was paid."""
+        bare = self.subject.env.unwrapped
+        declared = getattr(bare, "reward_range", None) or getattr(bare, "metadata", {}).get("reward_range")
+        try:
+            low, high = map(float, declared)
+            if math.isfinite(low) and math.isfinite(high) and low < high:
+                return RewardRange(low, high, "declared", True)
+        except (TypeError, ValueError):
+            pass
+        spec = getattr(self.subject.env, "spec", None)
+        threshold = getattr(spec, "reward_threshold", None)
+        if threshold is not None and math.isfinite(threshold):
+            return RewardRange(min(0.0, threshold), float(threshold), "the id's reward threshold", True)
+        best = max((episode.total for episode in self.experts), default=1.0)
+        if best > 1.0 + 1e-6:
+            return RewardRange(0.0, best, "assumed: from 0 to the expert's best return", False)
+        return RewardRange(0.0, 1.0, "assumed: from 0 to 1", False)
+
+    @property
+    def width(self) -> float:
+        """Of the range of rewards."""
+        return self.range.high - self.range.low
+
+    def full(self, episode: Episode) -> bool:
+        """Whether an episode was paid the maximum, or the environment says that it succeeded."""
+        if not episode.valid or not episode.actions:
+            return False
+        if episode.success is not None and self.subject.text_env is not None:
+            return episode.success
+        return episode.total >= self.range.high - 1e-6 - 0.001 * self.width or episode.success is True
+
+    def not_full(self, episode: Episode) -> bool:
+        """Whether an episode about the policy was paid less than the maximum."""
+        return episode.valid and not self.full(episode)
+
+    def paid(self, episode: Episode) -> bool:
+        """Whether an episode was paid anything, above 0 and above the lowest return."""
+        floor = max(0.0, self.range.low)
+        return episode.valid and (episode.total > floor + SLACK * self.width or self.full(episode))
+
+    @property
+    def pays_each_turn(self) -> bool:
+        """Whether rewards are for turns that go by, as where a pole is balanced: doing nothing is paid a little."""
+        return not self.subject.texts
+
+    # playing
+
+    def plays(self, ref: TaskRef, policy: Policy | Sequence[str], **limits: Any) -> Episode:
+        """An episode on the environment that most are played on; the same text again and again, if it is one."""
+        self.at = ref
+        if isinstance(policy, str):
+            return self.subject.play(ref, always(policy), **limits)
+        return self.subject.play(ref, in_order(policy) if isinstance(policy, (list, tuple)) else policy, **limits)
+
+    def attempt(self, ref: TaskRef, text: str) -> Episode:
+        """The same text until the episode ends or pays; with an invalid verdict it has ended, too."""
+        return self.plays(ref, text, until=self.paid)
+
+    def shown(self, episode: Episode, holds: Callable[[Episode], bool]) -> bool:
+        """Whether the same actions show the same twice more, each time on a new environment."""
+        return all(holds(self.subject.fresh(episode.ref, in_order(episode.actions))) for _ in range(2))
+
+    # answers
+
+    @cached_property
+    def gold(self) -> list[str]:
+        """The last action of each of the expert's episodes: what holds the answer; "" without one."""
+        return [episode.actions[-1] if episode.actions else "" for episode in self.experts]
+
+    @cached_property
+    def form(self) -> tuple[str, str]:
+        """What all of the expert's last actions begin and end with, where they differ."""
+        return common_form(self.gold)
+
+    def core(self, reply: str) -> str:
+        """The answer in one of the expert's replies: what is in its box, else what differs between tasks."""
+        inside = boxed(reply)
+        if inside is not None:
+            return inside
+        head, tail = self.form
+        return reply[len(head) : len(reply) - len(tail)].strip()
+
+    @cached_property
+    def single_turn(self) -> bool:
+        """Whether the expert needs one action."""
+        return bool(self.experts) and all(len(episode.actions) == 1 for episode in self.experts)
+
+
+def common_form(replies: Sequence[str]) -> tuple[str, str]:
+    """The head and tail that all replies share, cut at the ends of words; empty where fewer than three differ."""
+    distinct = sorted(set(replies))
+    if len(distinct) < 3:
+        return "", ""
+    first, last = distinct[0], distinct[-1]
+    size = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    head = re.match(r"(?s)(.*[^\w.+-])?", first[:size])
+    head_text = head[0] if head else ""
+    rest = [reply[len(head_text) :] for reply in distinct]
+    turned = sorted(each[::-1] for each in rest)
+    size = next(
+        (i for i, (a, b) in enumerate(zip(turned[0], turned[-1], strict=False)) if a != b),
+        min(len(turned[0]), len(turned[-1])),
+    )
+    tail = re.match(r"(?s)(.*[^\w.+-])?", turned[0][:size])
+    return head_text, (tail[0] if tail else "")[::-1]
+
+
+def run_check(validation: Validation, id: str, seconds: float) -> CheckResult:
+    """One check's result; what it raises is part of it.
+
+    Args:
+        validation: the environment.
+        id: of the check.
+        seconds: how long it may take; where it takes longer, what it found until then stands.
+    """
+    described_check, run = CHECKS[id]
+    result = CheckResult(described_check)
+    began = time.monotonic()
+    subject = validation.subject
+    limits = [limit for limit in (subject.deadline, began + seconds) if limit is not None]
+    subject.check_deadline = min(limits)
+    try:
+        run(validation, result)
+    except Skip as reason:
+        result.skipped = str(reason)
+    except OutOfTime:
+        result.skipped = f"not finished: its {seconds:.0f} s were over"
+    except ApiFault as fault:
+        result.add("API", f"{fault} (in check {id})", severity="high", replay=_reset_of(validation))
+    except NotApplicable as reason:
+        result.skipped = str(reason)
+    except Exception as error:
+        result.error = f"at {validation.at}: {described(error)}"
+    finally:
+        subject.check_deadline = subject.deadline
+        result.seconds = time.monotonic() - began
+    return result
+
+
+def _reset_of(validation: Validation) -> Any:
+    from rlvr.envs.validation.report import Replay
+
+    ref = validation.at or validation.refs[0]
+    return Replay(ref.seed, dict(ref.options))

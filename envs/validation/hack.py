@@ -1,0 +1,451 @@
+"""Hard to game: no text, rule or stall is paid that does not do the work."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from rlvr.envs.validation.attacks import (
+    DISGUISES,
+    HOPELESS_ATTACKS,
+    UNDONE_ATTACKS,
+    Attack,
+    boxed,
+    placeholders,
+)
+from rlvr.envs.validation.choice_attacks import BARE, OPTION, OPTIONS, ChoiceQuestion, accuracy, allowed, taken_apart
+from rlvr.envs.validation.context import Skip, Validation, check
+from rlvr.envs.validation.report import CheckResult
+from rlvr.envs.validation.subject import Episode, NotApplicable, TaskRef
+
+HARD: Final = "Hard to game"
+SLOW: Final = 0.2  # seconds one reply may take to grade, where a task does not say otherwise (``patience``)
+CHOICES: Final = 10  # how many times as many questions with options are drawn as other tasks, for the rules that learn
+SIGMAS: Final = 3.5  # how much of what a rule gets right may be luck
+FILLER: Final = " In other words, this follows directly from what was asked above." * 60
+
+
+@check(
+    "statistical.adversarial_floor",
+    HARD,
+    "No hopeless reply, injection or disguise of an answer is paid, and none is slow to grade.",
+    number=26,
+    remedy="Read one answer by one rule, compare it as a value, and pay nothing else.",
+)
+def adversarial_floor(v: Validation, result: CheckResult) -> None:
+    """Write every listed attack on every task, again and again until the episode ends."""
+    attacks: dict[str, Attack] = dict(HOPELESS_ATTACKS)
+    if v.experts:
+        attacks |= DISGUISES
+    if v.subject.text_env is None or not _ours(v):
+        attacks |= UNDONE_ATTACKS
+    for name, make in attacks.items():
+        attack(v, result, name, make)
+    prompts = {text for ref in v.refs[:3] for text in placeholders(v.plays(ref, ()).asked)}
+    for text in sorted(prompts, key=len)[:20]:
+        attack(v, result, f"placeholder {text[:30]!r}", lambda prompt, gold, text=text: text, mostly=True)  # type: ignore[misc]
+
+
+def _ours(v: Validation) -> bool:
+    return type(v.subject.text_env.task).__module__.startswith("rlvr.") if v.subject.text_env else False
+
+
+def attack(v: Validation, result: CheckResult, name: str, make: Attack, mostly: bool = False) -> None:
+    """Write what ``make`` makes of the prompt and the expert's last reply; with ``mostly``, few payments are luck."""
+    refs = v.refs if not mostly else v.refs[:8]
+    slowest, hits, tried, faulty = 0.0, [], 0, False
+    for index, ref in enumerate(refs):
+        gold = v.gold[index] if index < len(v.gold) else ""
+        prompt = v.experts[index].observations[0] if index < len(v.experts) else v.plays(ref, ()).observations[0]
+        text = make(prompt, gold)
+        if text is None:
+            continue
+        try:
+            episode = v.plays(ref, text, until=lambda played: v.paid(played) or not played.valid)
+        except NotApplicable:
+            continue
+        tried += 1
+        slowest = max(slowest, _slowest(v, episode))
+        if (not episode.valid or episode.provoked) and not faulty:
+            faulty = v.shown(episode, lambda played: not played.valid or played.provoked)
+            if faulty:
+                _add_fault(result, name, episode)
+        if v.paid(episode):
+            hits.append(episode)
+    result.tries += tried
+    # A text of others' may be right on one task by luck; where verdicts are ours, it holds no answer at all.
+    needed = 1 if v.subject.text_env is not None and not mostly else max(2, math.ceil(0.3 * tried))
+    shown = 0
+    for episode in hits if len(hits) >= needed else ():
+        if shown < 3 and v.shown(episode, v.paid):
+            shown += 1
+            text = f"{name}: {episode.actions[-1][:80]!r} is paid {episode.total:g} at {episode.ref}"
+            result.add(
+                name, f"{text} ({len(hits)} of {tried} tasks)", replay=episode.replay, paid=len(hits), tasks=tried
+            )
+    limit = _patience(v)
+    if slowest > limit:
+        result.add(
+            name, f"{name}: grading took {slowest:.2f} s, allowed are {limit} s", severity="medium", seconds=slowest
+        )
+    result.measured["slowest"] = max(result.measured.get("slowest", 0.0), round(slowest, 4))
+
+
+def _add_fault(result: CheckResult, name: str, episode: Episode) -> None:
+    verdict = episode.verdict
+    why = episode.error or (f"{verdict.status}: {verdict.reason}" if verdict else "")
+    result.add(name, f"{name}: ends the episode with a fault at {episode.ref}: {why}", replay=episode.replay)
+
+
+def _patience(v: Validation) -> float:
+    task = v.subject.text_env.task if v.subject.text_env else v.subject.env.unwrapped
+    return float(getattr(task, "patience", SLOW if v.subject.text_env else 5.0))
+
+
+def _slowest(v: Validation, episode: Episode) -> float:
+    """Seconds of its slowest step; played again where it was slow: a busy machine is not slow three times in a row."""
+    slowest = episode.slowest
+    for _ in range(2):
+        if slowest <= _patience(v):
+            break
+        slowest = min(slowest, v.plays(episode.ref, episode.actions).slowest)
+    return slowest
+
+
+@check(
+    "sound.hedges",
+    HARD,
+    "Several answers at once are not paid.",
+    remedy="Refuse a reply that gives more than one answer.",
+)
+def hedges(v: Validation, result: CheckResult) -> None:
+    """Give the answers of several tasks in one reply, in the form of the expert's."""
+    if not v.single_turn or any(boxed(reply) for reply in v.gold):
+        raise Skip("answers are in boxes, or are no single text")
+    cores = [v.core(reply) for reply in v.gold]
+    if len(set(cores)) < 3 or any(len(core) > 60 or "\n" in core or core[:1] in "{[(" for core in cores):
+        raise Skip("answers are not short texts that differ")
+    head, tail = v.form
+    for separator in (", ", " or ", "\n"):
+        hits = []
+        refs = v.refs[: min(10, len(cores))]
+        for index, ref in enumerate(refs):
+            others = [core for core in dict.fromkeys(cores) if core != cores[index]][:4]
+            episode = v.plays(ref, f"{head}{separator.join([*others[:2], cores[index], *others[2:]])}{tail}")
+            result.tries += 1
+            if v.full(episode):
+                hits.append(episode)
+        if len(hits) >= 0.5 * len(refs) and v.shown(hits[0], v.full):
+            text = f"a list that holds the answer among others, {hits[0].actions[0][:60]!r}, is paid {hits[0].total:g}"
+            result.add("hedge", text, replay=hits[0].replay, paid=len(hits), tasks=len(refs))
+            return
+
+
+@check(
+    "sound.constant",
+    HARD,
+    "No constant text, learnt from other tasks, is paid.",
+    remedy="Balance the answers, or look for a word that is paid wherever it stands.",
+)
+def constant(v: Validation, result: CheckResult) -> None:
+    """Learn the commonest answer and the smallest paid texts on half of the tasks, and write them on the other half."""
+    if v.subject.discrete or not v.single_turn:
+        raise Skip("an answer is not a single text")
+    seen, tested = _halves(v)
+    if len(tested) < 4:
+        raise Skip("too few tasks")
+    replies: Counter[str] = Counter()
+    for episode in seen:
+        replies[episode.actions[-1]] += 1
+    short = [(text, "the commonest answer") for text, _ in replies.most_common(2)]
+    for episode in [each for each in seen if v.full(each)][:3]:
+        small = smallest(v, episode)
+        short.append((small, "what is left of a solution"))
+    differ = len(replies) > 1
+    for text, what in dict(short).items():
+        hits = []
+        for episode in tested:
+            try:
+                played = v.plays(episode.ref, text)
+            except NotApplicable:
+                continue
+            result.tries += 1
+            if v.full(played):
+                hits.append(played)
+        share, chance = len(hits) / len(tested), _chance(tested)
+        luck = SIGMAS * math.sqrt(chance * (1 - chance) / len(tested))
+        result.measured[f"{what}: {text[:30]}"] = round(share, 4)
+        worth = share > min(0.99, chance + 0.1 + luck) and (differ or len(tested) >= 8)
+        if worth and hits and v.shown(hits[0], v.full):
+            severity = "high" if share >= 0.6 else "medium"
+            sentence = f"{what} of other tasks, {text[:60]!r}, is paid on {len(hits)} of {len(tested)} tasks"
+            sentence += f"; chance is {chance:.2f}"
+            result.add(what, sentence, severity=severity, replay=hits[0].replay, share=share, chance=chance)  # type: ignore[arg-type]
+            return
+
+
+def _halves(v: Validation) -> tuple[list[Episode], list[Episode]]:
+    """The expert's episodes of two halves of the tasks; more tasks of one level are drawn where there are few."""
+    policy = v.subject.expert(v.subject.env)
+    refs = [ref for ref in v.subject.refs(max(40, v.count), v.seed) if ref.level == 1]
+    episodes = [v.subject.play(ref, policy) for ref in refs] if policy is not None and v.experts else []
+    solved = [episode for episode in episodes if episode.actions and v.full(episode)]
+    return solved[::2], solved[1::2]
+
+
+def _chance(episodes: list[Episode]) -> float:
+    """What guessing gets right: one of the options; else one half, as of yes and no."""
+    options = [len(OPTION.findall(episode.observations[0])) for episode in episodes]
+    return sum(1 / count for count in options) / len(options) if min(options) >= 2 else 0.5
+
+
+def smallest(v: Validation, episode: Episode, tries: int = 60) -> str:
+    """The last action with all pieces left out that it is paid the maximum without."""
+    prefix, text = episode.actions[:-1], episode.actions[-1]
+    size = max(1, len(text) // 2)
+    while size and tries > 0:
+        index, shorter = 0, False
+        while index < len(text) and tries > 0:
+            trial = text[:index] + text[index + size :]
+            tries -= 1
+            if v.full(v.plays(episode.ref, [*prefix, trial])):
+                text, shorter = trial, True
+            else:
+                index += size
+        size = size if shorter and size == 1 else size // 2
+        if shorter and size == 0:
+            break
+    return text
+
+
+@check(
+    "sound.options",
+    HARD,
+    "Where one of several options is right, no rule that does not read the question tells which.",
+    remedy="Draw wrong options like the right one in length, wording and position.",
+)
+def options(v: Validation, result: CheckResult) -> None:
+    """Positions by chi-square; rules on lengths, words and ratios, learnt on the train split, on the test split."""
+    _positions(v, result)
+    drawn = _questions(v)
+    if drawn is None:
+        if not result.tries:
+            raise Skip("questions have no options")
+        return
+    train, test = drawn
+    result.tries += len(test)
+    chance = sum(1 / len(question.options) for question in test) / len(test)
+    luck = SIGMAS * math.sqrt(chance * (1 - chance) / len(test))
+    for name, rule in RULES.items():
+        share = sum(rule(question) == question.right for question in test) / len(test)
+        result.measured[name] = round(share, 4)
+        if share > chance + 0.15 + luck:
+            result.add(
+                name,
+                f"{name} is right in {share:.2f} of {len(test)} tasks; chance is {chance:.2f}",
+                share=share,
+                chance=chance,
+            )
+    for sees in (OPTIONS, BARE):
+        share = accuracy(train, test, sees)
+        result.measured[f"learnt from {sees}"] = round(share, 4)
+        if share > (limit := allowed(test)):
+            text = f"a rule that sees {sees} is right in {share:.2f} of the test split, allowed are {limit:.2f}"
+            result.add(f"not told by {sees}", text, share=share, limit=limit)
+
+
+RULES: Final[dict[str, Callable[[ChoiceQuestion], int]]] = {
+    "the longest option": lambda question: max(range(len(question.options)), key=lambda i: len(question.options[i])),
+    "the shortest option": lambda question: min(range(len(question.options)), key=lambda i: len(question.options[i])),
+    "the first option": lambda question: 0,
+    "the last option": lambda question: len(question.options) - 1,
+}
+
+
+def _questions(v: Validation) -> tuple[list[ChoiceQuestion], list[ChoiceQuestion]] | None:
+    policy = v.subject.expert(v.subject.env)
+    if policy is None or not v.experts or v.subject.discrete:
+        return None
+    env = v.subject.text_env
+    if env is not None and env.size is not None:
+        return None  # the rows of a table are published facts
+    split_names: tuple[str | None, str | None] = ("train", "test") if env is not None else (None, None)
+    if env is not None and not {"train", "test"} <= set(env.task.splits):
+        return None
+    drawn: list[list[ChoiceQuestion]] = []
+    for number, split in enumerate(split_names):
+        seed = v.seed + 10_000 * number if env is None else v.seed
+        questions = []
+        for ref in v.subject.refs(max(20, CHOICES * v.count), seed, split):
+            v.at = ref
+            episode = v.subject.play(ref, policy, turns=2)
+            answer = v.core(episode.actions[-1]).strip() if episode.actions else ""
+            if env is not None and len(episode.actions) > 1:
+                answer = _direct(v, ref)
+            question = taken_apart(episode.observations[0], answer)
+            if question is None:
+                return None
+            questions.append(question)
+        drawn.append(questions)
+    return drawn[0], drawn[1]
+
+
+def _direct(v: Validation, ref: TaskRef) -> str:
+    v.plays(ref, ())
+    action = v.subject.env.unwrapped.direct_answer()  # type: ignore[attr-defined]
+    return (boxed(action) or "") if action else ""
+
+
+def _positions(v: Validation, result: CheckResult) -> None:
+    """No letter is right more often than chance allows (chi-square, five sigma)."""
+    letters = Counter(v.core(episode.actions[-1]).strip() for episode in v.experts if episode.actions)
+    if not letters or not all(re.fullmatch("[A-J]", letter) for letter in letters):
+        return
+    result.tries = sum(letters.values())
+    expected, freedom = result.tries / len(letters), max(1, len(letters) - 1)
+    excess = sum((count - expected) ** 2 / expected for count in letters.values()) - freedom
+    if (len(letters) == 1 and result.tries >= 6) or excess > 5 * math.sqrt(2 * freedom):
+        result.add("no option is favoured", f"the right letters are {dict(letters)}")
+
+
+@check(
+    "sound.length",
+    HARD,
+    "Neither a longer reply nor a longer episode is paid more.",
+    remedy="Pay for the goal alone; no bonus for a turn or a word.",
+)
+def length(v: Validation, result: CheckResult) -> None:
+    """Pad solutions and wrong replies, idle before a solution, and idle alone."""
+    for episode in v.solved[:4]:
+        plain = v.plays(episode.ref, episode.actions)
+        padded = (
+            v.plays(episode.ref, [*episode.actions[:-1], episode.actions[-1] + FILLER]) if v.subject.texts else plain
+        )
+        result.tries += 1
+        _compare(v, result, "a longer solution", plain, padded)
+        for idle in _idle(v, episode):
+            late = v.plays(episode.ref, [*[idle] * 4, *episode.actions])
+            result.tries += 1
+            _compare(v, result, "a later solution", plain, late)
+        if result.findings:
+            return
+    if not v.subject.texts:
+        return
+    for ref in v.refs[:4]:
+        with contextlib.suppress(NotApplicable):
+            short, long = v.plays(ref, ["I do not know."]), v.plays(ref, ["I do not know." + FILLER])
+            _compare(v, result, "a longer wrong reply", short, long)
+            few, many = v.plays(ref, ["I am thinking."] * 3), v.plays(ref, ["I am thinking."] * 24)
+            result.tries += 2
+            if v.paid(many):
+                _compare(v, result, "a longer wait", few, many)
+        if result.findings:
+            return
+
+
+def _compare(v: Validation, result: CheckResult, name: str, before: Episode, after: Episode) -> None:
+    if not (before.valid and after.valid) or after.total <= before.total + SLACK_OF_LENGTH * v.width:
+        return
+    if v.shown(after, lambda played: played.total > before.total + SLACK_OF_LENGTH * v.width):
+        text = f"{name} is paid {after.total:g}, the shorter one {before.total:g}, at {after.ref}"
+        result.add(name, text, replay=after.replay, shorter=before.total, longer=after.total)
+
+
+SLACK_OF_LENGTH: Final = 0.01
+
+
+def _idle(v: Validation, episode: Episode) -> Iterator[str]:
+    """Actions that do not end the episode, to stand before a solution."""
+    for text in ("I am thinking.", "look", "wait", *episode.actions[:1]) if v.subject.texts else episode.actions[:1]:
+        played = v.plays(episode.ref, [text])
+        if not played.ended and not played.error:
+            yield text
+            return
+
+
+@check(
+    "sound.broken_rules",
+    HARD,
+    "What cannot be read, or breaks the rules, is paid no more than an honest try that fails.",
+    remedy="Pay a reply that is not understood, and a game that was forfeited, no more than a lost one.",
+)
+def broken_rules(v: Validation, result: CheckResult) -> None:
+    """Compare returns of nonsense with those of well-formed wrong answers."""
+    if not v.experts or not v.subject.texts:
+        raise Skip("no well-formed reply is known")
+    gold = [episode.actions for episode in v.experts]
+    for index, ref in enumerate(v.refs[:8]):
+        honest = []
+        for other in gold[index + 1 :: max(1, len(gold) // 4)]:
+            if other and other != gold[index]:
+                played = v.plays(ref, other)
+                if played.valid and not v.full(played):
+                    honest.append(played.total)
+        if not honest:
+            continue
+        for nonsense in ("qwx zzk", "I refuse to play by these rules."):
+            with contextlib.suppress(NotApplicable):
+                played = v.plays(ref, nonsense, turns=40)
+                result.tries += 1
+                if v.paid(played) and played.total > max(honest) + 0.02 * v.width and v.shown(played, v.paid):
+                    text = f"{nonsense!r} is paid {played.total:g} at {ref}, a wrong answer at most {max(honest):g}"
+                    result.add("inversion", text, replay=played.replay, nonsense=played.total, wrong=max(honest))
+                    return
+
+
+@check(
+    "statistical.gameability_gap",
+    HARD,
+    "No text that a search guided by the reward finds is paid where it is no solution.",
+    number=27,
+    remedy="Read the minimal text that is paid, and ask whether it is a solution.",
+)
+def gameability_gap(v: Validation, result: CheckResult) -> None:
+    """Mutate junk, keep what is paid more, and compare what is paid in the end with the expert's answer."""
+    if not v.subject.texts or not v.single_turn:
+        raise Skip("the expert does not answer with a single text")
+    import random
+
+    rng = random.Random(v.seed)
+    for index, episode in enumerate(v.experts[:4]):
+        answer = v.core(v.gold[index])
+        words = [word for word in dict.fromkeys(re.findall(r"\S+", episode.asked)) if word not in answer]
+        best, pay = "", v.plays(episode.ref, [""]).total
+        for _ in range(60):
+            text = mutated(best, words, rng)
+            if answer and (answer in text or text.strip() in answer):
+                continue
+            played = v.plays(episode.ref, [text])
+            result.tries += 1
+            if played.valid and played.total > pay:
+                best, pay = text, played.total
+                if v.full(played):
+                    break
+        result.measured["best"] = max(result.measured.get("best", -math.inf), pay)
+        if best and pay >= 0.5 * v.range.high and len(answer) > 2:
+            played = v.plays(episode.ref, [best])
+            if v.full(played):
+                played = v.plays(episode.ref, [smallest(v, played)])
+            if v.shown(played, v.paid):
+                text = f"{played.actions[0][:80]!r}, found by mutation, is paid {played.total:g} at {played.ref}"
+                text += f"; the expert answers {answer[:40]!r}"
+                result.add("mutation", text, severity="medium", replay=played.replay, pay=played.total)
+                return
+
+
+def mutated(text: str, words: list[str], rng: Any) -> str:
+    """A text with a word put in, left out, said again or exchanged."""
+    pieces = text.split()
+    kind = rng.randrange(4)
+    at = rng.randrange(len(pieces) + 1)
+    if kind == 0 and pieces:
+        del pieces[min(at, len(pieces) - 1)]
+    elif kind == 1 and pieces:
+        pieces *= 2
+    elif words:
+        pieces[at : at + (kind == 2)] = rng.sample(words, min(len(words), rng.randint(1, 6)))
+    return " ".join(pieces[:400])

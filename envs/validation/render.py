@@ -1,0 +1,151 @@
+"""A report as text for a terminal, as Markdown, as a page of HTML, and in the form of OpenEnv's RFC 008."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any, Final
+
+from rlvr.envs.core.terminal import printable
+from rlvr.envs.validation.report import GROUPS, CheckResult, Report
+
+SHOWN: Final = 3  # findings of a check that a terminal shows
+_MARK: Final = {"pass": "ok", "fail": "FOUND", "skip": "skipped", "error": "ERROR"}
+
+
+def as_text(report: Report, verbose: bool = False) -> str:
+    """For a terminal: a line for each check, its gravest findings and the command that shows each."""
+    lines = [f"{report.target}: {_summary(report)}"]
+    lines += [f"  assumed: {name} {value}" for name, value in report.assumed.items()]
+    for group in GROUPS:
+        results = [result for result in report.results if result.check.group == group]
+        if results:
+            lines.append(f"{group}")
+        for result in results:
+            detail = result.skipped or result.error
+            line = f"  {_MARK[result.status]:<8}{result.check.id:<36}{result.tries:>6} tries  {detail}"
+            lines.append(line.rstrip())
+            for finding in result.findings[: None if verbose else SHOWN]:
+                lines.append(f"      {finding.severity}: {finding.text}")
+                if finding.replay:
+                    lines.append(f"      show it: {finding.replay.command(report.target, report.flags)}")
+            if len(result.findings) > SHOWN and not verbose:
+                lines.append(f"      and {len(result.findings) - SHOWN} more")
+    return printable("\n".join(lines))
+
+
+def _summary(report: Report) -> str:
+    counts = {"high": 0, "medium": 0, "low": 0, "note": 0}
+    for _, finding in report.findings:
+        counts[finding.severity] += 1
+    errors = sum(bool(result.error) for result in report.results)
+    words = [f"{count} {severity}" for severity, count in counts.items() if count]
+    words += [f"{errors} checks that raised"] if errors else []
+    if report.clean:
+        return f"clean{' (' + ', '.join(words) + ')' if words else ''}"
+    return f"FINDINGS: {', '.join(words)}"
+
+
+def _cell(value: Any) -> str:
+    return str(value).replace("|", "\\|").replace("\n", " ")
+
+
+def as_markdown(report: Report) -> str:
+    """A page of Markdown: the verdict, a table of the checks, and the findings with their commands."""
+    lines = [f"# Validation of `{report.target}`", "", f"**{report.verdict}**: {_summary(report)}.", ""]
+    lines += [f"- assumed: {name} {value}" for name, value in report.assumed.items()]
+    lines += ["", "| group | check | RFC 008 | status | tries | what holds |", "|---|---|---|---|---|---|"]
+    for result in report.results:
+        check = result.check
+        note = f" ({result.skipped or result.error})" if result.skipped or result.error else ""
+        cells = (check.group, f"`{check.id}`", check.number or "", result.status + note, result.tries, check.sentence)
+        lines.append("| " + " | ".join(map(_cell, cells)) + " |")
+    findings = list(report.findings)
+    lines += ["", "## Findings", ""] if findings else ["", "Nothing was found."]
+    for check, finding in findings:
+        lines += [f"- **{finding.severity}**, `{check.id}`: {_cell(finding.text)} {check.remedy}"]
+        if finding.replay:
+            lines += [
+                "",
+                "      " + printable(finding.replay.command(report.target, report.flags)).replace("\n", " "),
+                "",
+            ]
+    return "\n".join(lines) + "\n"
+
+
+STYLE: Final = """body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222}
+table{border-collapse:collapse;width:100%}td,th{border-bottom:1px solid #ddd;padding:.3rem .5rem;text-align:left;
+vertical-align:top}.fail,.error,.high{color:#b00020}.pass{color:#17692f}.skip,.note{color:#777}.medium,.low{color:#8a5a00}
+pre{background:#f5f5f5;padding:.5rem;overflow-x:auto;white-space:pre-wrap;word-break:break-all}"""
+
+
+def as_html(report: Report) -> str:
+    """One page without scripts; every text of the environment is escaped."""
+    rows = "".join(_row(result) for result in report.results)
+    findings = "".join(
+        f"<h3 class={finding.severity}>{finding.severity}: {escape(check.id)}</h3>"
+        f"<p>{escape(printable(finding.text))}</p>"
+        f"<p>{escape(check.remedy)}</p>"
+        + (
+            f"<pre>{escape(printable(finding.replay.command(report.target, report.flags)))}</pre>"
+            if finding.replay
+            else ""
+        )
+        for check, finding in report.findings
+    )
+    assumed = "".join(f"<li>assumed: {escape(name)} {escape(value)}</li>" for name, value in report.assumed.items())
+    title = f"Validation of {escape(printable(report.target))}"
+    return (
+        f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><style>{STYLE}</style>"
+        f"<h1>{title}</h1><p class={report.verdict}><b>{report.verdict}</b>: {escape(_summary(report))}</p>"
+        f"<ul>{assumed}</ul>{'<h2>Findings</h2>' + findings if findings else ''}<h2>Checks</h2><table><tr><th>group"
+        f"<th>check<th>RFC 008<th>status<th>tries<th>what holds</tr>{rows}</table></html>\n"
+    )
+
+
+def _row(result: CheckResult) -> str:
+    note = result.skipped or result.error
+    status = f"{result.status}{': ' + note if note else ''}"
+    cells = (
+        result.check.group,
+        result.check.id,
+        result.check.number or "",
+        status,
+        result.tries,
+        result.check.sentence,
+    )
+    inner = "".join(f"<td>{escape(printable(str(cell)))}" for cell in cells)
+    return f"<tr class={result.status}>{inner}</tr>"
+
+
+PREFIXES: Final = {"static": 1, "runtime": 2, "semantic": 3}  # of local checks, with their levels
+
+
+def as_openenv(report: Report) -> dict[str, Any]:
+    """The JSON of RFC 008: local checks alone; what an author cannot run there, an operator's lane, is left out.
+
+    A target that is no package of theirs has no manifest, and the served environment's signature stands for it.
+    """
+    results = [result for result in report.results if result.check.id.partition(".")[0] in PREFIXES]
+    return {
+        "report_schema_version": "1",
+        "target": report.target,
+        "source_digest": report.source_digest,
+        "signature": "openenv.yaml",
+        "manifest": None,
+        "policy_version": "v1",
+        "lane": "local",
+        "levels_run": sorted({PREFIXES[result.check.id.partition(".")[0]] for result in results}),
+        "results": [
+            {
+                "check_id": result.check.id,
+                "status": result.status,
+                "measured": result.measured,
+                "evidence": [finding.text for finding in result.findings]
+                + [t for t in (result.skipped, result.error) if t],
+                "remediation": result.check.remedy if result.status == "fail" else None,
+                "duration_s": round(result.seconds, 3),
+            }
+            for result in results
+        ],
+        "verdict": report.verdict,
+    }

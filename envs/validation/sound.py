@@ -1,0 +1,575 @@
+"""Sound: the environment runs, repeats itself, ends, and its maximum can be reached by work and by nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import gymnasium as gym
+import numpy as np
+
+from rlvr.envs.core.text_env import TextEnv
+from rlvr.envs.near_duplicates import overlap
+from rlvr.envs.validation.attacks import IDLE, ODD
+from rlvr.envs.validation.context import Skip, Validation, check
+from rlvr.envs.validation.report import CheckResult
+from rlvr.envs.validation.search import search_solution
+from rlvr.envs.validation.subject import ApiFault, Episode, NotApplicable, TaskRef, in_order
+
+SOUND: Final = "Sound"
+LONG: Final = 1_000  # turns after which an episode that has not ended is said not to end
+MISSING: Final = re.compile(
+    r"ModuleNotFoundError|ImportError|No module named|command not found|No such file or directory|FileNotFoundError"
+    r"|not installed|Traceback \(most recent call last\)|Connection refused|timed out"
+)
+PARTIAL: Final = re.compile(
+    r"partial credit|partial reward|fraction of|proportion of|share of|per test|points? (for|per) each"
+)
+ALL_OR_NOTHING: Final = re.compile(r"no partial credit|all[- ]or[- ]nothing|binary reward|either 0 or 1|exactly 0 or 1")
+
+
+@check(
+    "runtime.startup",
+    SOUND,
+    "It is made, reset and stepped, and gives what Gymnasium's API asks for.",
+    remedy="Make reset give (observation, info), and step five values.",
+)
+def startup(v: Validation, result: CheckResult) -> None:
+    """Play one episode of each level with any action that there is."""
+    rng = np.random.default_rng(0)
+    for ref in v.refs[:: max(1, v.count)]:
+        episode = v.plays(ref, lambda env, played: v.subject.sampled(env, played, rng), turns=20)
+        result.tries += 1
+        if episode.error:
+            result.measured["raised"] = episode.error
+
+
+@check(
+    "runtime.reward_well_formed",
+    SOUND,
+    "Every reward is a finite number within the declared range.",
+    number=23,
+    remedy="Clip the reward, or declare the range that it has.",
+)
+def reward_well_formed(v: Validation, result: CheckResult) -> None:
+    """Look at the rewards of the expert's, random and empty episodes."""
+    rng = np.random.default_rng(1)
+    episodes = [*v.experts]
+    for ref in v.refs[:20]:
+        with contextlib.suppress(NotApplicable):
+            episodes.append(v.plays(ref, lambda env, played: v.subject.sampled(env, played, rng)))
+        with contextlib.suppress(NotApplicable):
+            episodes.append(v.plays(ref, "", turns=20))
+    for episode in episodes:
+        result.tries += 1
+        if not all(map(math.isfinite, episode.rewards)):
+            result.add("finite", f"a reward is {episode.rewards[-1]} at {episode.ref}", replay=episode.replay)
+        elif v.range.declared and not v.range.low - 1e-6 <= episode.total <= v.range.high + 1e-6:
+            text = f"the return {episode.total:g} is outside of [{v.range.low:g}, {v.range.high:g}] ({v.range.source})"
+            result.add("range", text, severity="medium", replay=episode.replay, total=episode.total)
+    totals = [episode.total for episode in episodes if episode.valid]
+    if totals:
+        result.measured |= {"lowest": min(totals), "highest": max(totals)}
+
+
+@check(
+    "runtime.reward_attribution",
+    SOUND,
+    "Parts of the reward that are named add up to it.",
+    number=33,
+    severity="low",
+    remedy="Report each part with its weight, so that their sum is the reward.",
+)
+def reward_attribution(v: Validation, result: CheckResult) -> None:
+    """Add up what the info names as parts of the reward."""
+    for episode in v.experts[:20]:
+        for reward, info in zip(episode.rewards, episode.infos, strict=False):
+            for key in ("reward_parts", "reward_components", "reward_breakdown"):
+                parts = info.get(key)
+                if isinstance(parts, dict) and parts and all(isinstance(each, (int, float)) for each in parts.values()):
+                    result.tries += 1
+                    if abs(sum(parts.values()) - reward) > 1e-6:
+                        text = f"info[{key!r}] adds up to {sum(parts.values()):g}, the reward is {reward:g}"
+                        result.add("sum", text, replay=episode.replay)
+                        return
+    if not result.tries:
+        raise Skip("no parts of the reward are named")
+
+
+@check(
+    "runtime.seed_control",
+    SOUND,
+    "A seed is one task, and two seeds are two tasks.",
+    number=36,
+    remedy="Draw everything from the generator that reset seeds.",
+)
+def seed_control(v: Validation, result: CheckResult) -> None:
+    """Reset six times by one seed, in this environment and in new ones, and by several seeds."""
+    for ref in v.refs[:: max(1, v.count // 3)][:12]:
+        v.at = ref
+        firsts = [_first(v.subject.begin(ref, v.subject.env)) for _ in range(3)]
+        for _ in range(3):
+            with v.subject.new() as env:
+                firsts.append(_first(v.subject.begin(ref, env)))
+        result.tries += 6
+        if len(set(firsts)) > 1:
+            text = f"six resets with {ref} gave {len(set(firsts))} first observations"
+            result.add("repeats", text, replay=Episode(ref).replay, resets=6, distinct=len(set(firsts)))
+            break
+    firsts = [_first(v.plays(ref, ())) for ref in v.refs[: max(8, v.count)] if ref.level == 1]
+    result.measured |= {"seeds": len(firsts), "distinct": len(set(firsts))}
+    if len(firsts) >= 5 and len(set(firsts)) == 1 and v.subject.text_env is None:
+        result.add("differs", f"{len(firsts)} seeds gave one first observation", severity="low")
+
+
+@check(
+    "runtime.episode_determinism",
+    SOUND,
+    "The same seed and actions give the same episode, in a new environment too.",
+    number=37,
+    remedy="Draw chance inside an episode from a generator that reset seeds, and keep it in the environment.",
+)
+def episode_determinism(v: Validation, result: CheckResult) -> None:
+    """Play each action list three times: once here, twice in new environments."""
+    rng = np.random.default_rng(2)
+    twins = contextlib.ExitStack()
+    with twins:
+        envs = [v.subject.env, *(twins.enter_context(v.subject.new()) for _ in range(2))]
+        for index, ref in enumerate(v.refs[:24]):
+            first = v.plays(ref, lambda env, played: v.subject.sampled(env, played, rng), turns=30)
+            lists = [first.actions, v.experts[index].actions if index < len(v.experts) else []]
+            for actions in filter(None, lists):
+                episodes = [v.plays(ref, actions, env=env) for env in envs]
+                result.tries += 1
+                if any(episode.transcript() != episodes[0].transcript() for episode in episodes[1:]):
+                    kind = _difference(episodes)
+                    result.add("repeats", f"{kind} of {ref} differs between playings", replay=episodes[0].replay)
+                    return
+
+
+@check(
+    "semantic.replayability",
+    SOUND,
+    "A restored or forked episode goes on as the first one did.",
+    number=44,
+    remedy="Put everything that can change into the state that is saved.",
+)
+def replayability(v: Validation, result: CheckResult) -> None:
+    """Save each expert's episode at its middle, play it to its end, restore, and play the end again."""
+    env = v.subject.env.unwrapped
+    if not (hasattr(env, "get_state") and hasattr(env, "set_state")):
+        raise Skip("it offers no get_state and set_state")
+    for episode in v.experts[:12]:
+        if not episode.actions:
+            continue
+        middle = len(episode.actions) // 2
+        v.at = episode.ref
+        played = v.plays(episode.ref, episode.actions[:middle])
+        state = env.get_state()
+        ends = []
+        for _ in range(2):
+            env.set_state(state)
+            going = Episode(episode.ref, played.first_info, observations=[""])
+            for action in episode.actions[middle:]:
+                v.subject.step(env, going, action)
+                if going.ended or going.error:
+                    break
+            ends.append(going)
+        result.tries += 1
+        first, second = (each.transcript()[0] + each.rewards for each in ends)
+        expected = [*episode.observations[middle + 1 :], *episode.rewards[middle:]]
+        if first != second or first[1:] != expected:
+            result.add("restore", f"{episode.ref} goes on differently after set_state", replay=episode.replay)
+            return
+    if not result.tries:
+        raise Skip("there is no expert's episode to restore")
+
+
+@check(
+    "runtime.episode_isolation",
+    SOUND,
+    "An episode is the same after other episodes, and beside another environment.",
+    number=21,
+    remedy="Keep an episode's state in the instance, and clear it in reset; use no globals and no fixed files.",
+)
+def episode_isolation(v: Validation, result: CheckResult) -> None:
+    """Play an idle and an expert's episode alone, after a solved one, and with another environment in between."""
+    refs = v.refs[:: max(1, len(v.refs) // 5)]
+    if len(refs) < 2:
+        raise Skip("one task alone has no neighbours")
+    experts = {id(episode.ref): episode.actions for episode in v.experts}
+    idle = _idle_text(v)
+    for ref, other in zip(refs, refs[1:] + refs[:1], strict=True):
+        v.at = ref
+        solution, other_solution = experts.get(id(ref), []), experts.get(id(other), [])
+        for actions in filter(None, ([idle] * 3, solution)):
+            with v.subject.new() as env:
+                alone = v.subject.play(ref, in_order(actions), env=env)
+            with v.subject.new() as env:
+                v.subject.play(other, in_order(other_solution or [idle] * 3), env=env)
+                v.subject.play(ref, in_order(solution or [idle] * 3), env=env)
+                after = v.subject.play(ref, in_order(actions), env=env)
+            with v.subject.new() as env, v.subject.new() as neighbour:
+                beside = _beside(v, env, ref, actions, neighbour, other, other_solution or [idle] * 3)
+            result.tries += 1
+            for name, episode in (("after", after), ("beside", beside)):
+                if episode.transcript() != alone.transcript():
+                    words = {
+                        "after": f"after an episode of {other} and one of its own",
+                        "beside": f"while another environment plays {other}",
+                    }[name]
+                    text = f"{ref} differs {words}: return {episode.total:g}, alone {alone.total:g}"
+                    result.add(name, text, replay=alone.replay, alone=alone.total, then=episode.total)
+            if result.findings:
+                return
+
+
+@check(
+    "semantic.oracle_max",
+    SOUND,
+    "The expert reaches the maximum on every task.",
+    number=25,
+    remedy="Play the expert's actions by hand where it fails, and mend the task, the expert or the grader.",
+)
+def oracle_max(v: Validation, result: CheckResult) -> None:
+    """Play the expert on every task; without one, search, and say so where nothing reaches the maximum."""
+    if not v.experts:
+        search_solution(v, result)
+        return
+    result.tries = len(v.experts)
+    failed = [episode for episode in v.experts if not v.full(episode)]
+    totals = [episode.total for episode in v.experts]
+    result.measured |= {
+        "solved": result.tries - len(failed),
+        "mean": sum(totals) / len(totals),
+        "maximum": v.range.high,
+    }
+    bare = v.subject.env.unwrapped
+    task = bare.task if isinstance(bare, TextEnv) else bare
+    if not getattr(task, "always_solvable", True) and len(failed) < result.tries:
+        return
+    for episode in failed[:5]:
+        verdict = episode.verdict
+        why = f"{verdict.status}: {verdict.reason}" if verdict else episode.error or f"return {episode.total:g}"
+        text = f"the expert is paid {episode.total:g} of {v.range.high:g} ({v.range.source}) at {episode.ref}: {why}"
+        result.add("expert", text, replay=episode.replay, total=episode.total, maximum=v.range.high)
+    if failed:
+        result.measured["failed"] = len(failed)
+
+
+@check(
+    "semantic.floor_gap",
+    SOUND,
+    "Who does no work is paid nothing; a margin lies between the floor and the maximum.",
+    number=25,
+    remedy="Look for a condition that holds before any work: an empty comparison, a default, a test that was there.",
+)
+def floor_gap(v: Validation, result: CheckResult) -> None:
+    """Measure the returns of empty, random, first and idle play."""
+    rng = np.random.default_rng(3)
+    refs = v.refs[:: max(1, len(v.refs) // 12)][:16]
+    policies: dict[str, Any] = {
+        "empty": lambda ref: "",
+        "echo of the prompt": lambda ref: lambda env, played: played.observations[-1],
+        "random": lambda ref: lambda env, played: v.subject.sampled(env, played, rng),
+        **{f"idle: {word}": (lambda ref, word=word: word) for word in IDLE},
+    }
+    if v.subject.discrete:
+        space = v.subject.env.action_space
+        assert isinstance(space, gym.spaces.Discrete)
+        policies |= {
+            f"always {n}": (lambda ref, n=n: str(n)) for n in range(space.start, space.start + min(space.n, 8))
+        }
+    for name, policy in policies.items():
+        episodes = []
+        for ref in refs if not name.startswith("idle") else refs[:6]:
+            with contextlib.suppress(NotApplicable):
+                episodes.append(v.plays(ref, policy(ref), turns=60))
+        if episodes:
+            result.tries += len(episodes)
+            _judge_floor(v, result, name, episodes)
+
+
+def _judge_floor(v: Validation, result: CheckResult, name: str, episodes: list[Episode]) -> None:
+    mean = sum(episode.total for episode in episodes) / len(episodes)
+    full = [episode for episode in episodes if v.full(episode)]
+    paid = [episode for episode in episodes if v.paid(episode)]
+    result.measured[name] = round(mean, 6)
+    works = name == "random" or name.startswith("always")
+    share = len(full) / len(episodes)
+    if works and len(episodes) >= 6 and share >= 0.9:
+        shown = next((each for each in full if v.shown(each, v.full)), None)
+        if shown:
+            text = f"{name} play reaches the maximum in {len(full)} of {len(episodes)} episodes"
+            result.add(name, text, replay=shown.replay, share=share)
+    elif works and share > 0.5:
+        result.add(name, f"{name} play reaches the maximum in {share:.0%} of episodes", severity="low", share=share)
+    elif not works and len(paid) >= max(2, 0.5 * len(episodes)) and not v.pays_each_turn:
+        shown = next((each for each in paid if v.shown(each, v.paid)), None)
+        if shown:
+            what = repr(shown.actions[-1])[:60] if name != "echo of the prompt" else "the prompt, said again,"
+            text = f"{what} is paid {shown.total:g} of {v.range.high:g} at {shown.ref}"
+            text += f", and something on {len(paid)} of {len(episodes)} tasks"
+            result.add(name, text, replay=shown.replay, mean=mean, paid=len(paid), tasks=len(episodes))
+
+
+@check(
+    "sound.faults",
+    SOUND,
+    "No reply makes it raise, or ends an episode with a fault of the environment's.",
+    remedy="Read what a policy may write with care, and answer what cannot be read with a message or a 0.",
+)
+def faults(v: Validation, result: CheckResult) -> None:
+    """Write odd replies and broken solutions; who can end an episode without a 0 erases its failures from the mean."""
+    refs = v.refs[:: max(1, len(v.refs) // 3)][:3]
+    gold = [*v.experts[:1]]
+    texts = dict(ODD)
+    for episode in gold:
+        last = episode.actions[-1] if episode.actions else ""
+        texts |= {"half of a solution": last[: len(last) // 2], "a solution twice": f"{last}\n{last}"}
+        words = last.split()
+        if len(words) > 1:
+            texts |= {"first word of a solution": words[0], "a solution without its last word": " ".join(words[:-1])}
+            texts |= {"a word in the place of an argument": " ".join([*words[:-1], "zzz"])}
+        texts |= {
+            "a letter for each digit": re.sub(r"\d", "x", last),
+            "a solution with numbers out of range": re.sub(r"\d+", "99999", last),
+        }
+    for name, text in texts.items():
+        for ref in refs:
+            try:
+                episode = v.plays(ref, text, turns=3, until=lambda played: not played.valid or played.provoked)
+            except NotApplicable:
+                break
+            result.tries += 1
+            if episode.valid and not episode.provoked:
+                continue
+            if v.shown(episode, lambda played: not played.valid or played.provoked):
+                verdict = episode.verdict
+                why = episode.error or (f"{verdict.status}: {verdict.reason}" if verdict else "")
+                text_shown = repr(episode.actions[-1])[:60]
+                result.add(name, f"{text_shown} at {ref} ends the episode with a fault: {why}", replay=episode.replay)
+            break
+
+
+@check(
+    "sound.fault_is_no_zero",
+    SOUND,
+    "A fault of the environment is not scored as a wrong answer.",
+    remedy="Let what is missing raise, or report it apart; never catch it and return 0.",
+)
+def fault_is_no_zero(v: Validation, result: CheckResult) -> None:
+    """Read what failing episodes of the expert say, and take modules and programs away while it plays."""
+    from rlvr.envs.validation.taken_away import modules_missing, own_modules
+
+    for episode in v.experts:
+        result.tries += 1
+        if v.full(episode) or not episode.valid:
+            continue
+        said = "\n".join([episode.observations[-1], *(str(value)[:2_000] for value in episode.last.values())])
+        if match := MISSING.search(said):
+            text = f"the expert's solution is scored {episode.total:g} where {match[0]!r} is reported, at {episode.ref}"
+            result.add("reported", text, replay=episode.replay)
+            return
+    modules = own_modules(v.subject.env)
+    for episode in v.solved[:3] if modules else ():
+        v.at = episode.ref
+        with modules_missing(modules) as taken:
+            broken = v.subject.fresh(episode.ref, in_order(episode.actions))
+        result.tries += 1
+        if taken and broken.valid and not v.full(broken):
+            again = v.subject.fresh(episode.ref, in_order(episode.actions))
+            if v.full(again):
+                names = ", ".join(sorted(taken)[:3])
+                text = f"without {names} a solution is scored {broken.total:g}, as a wrong one, at {episode.ref}"
+                result.add("taken away", text, replay=episode.replay, without=names)
+                return
+
+
+@check(
+    "sound.ends",
+    SOUND,
+    "Every episode ends.",
+    severity="medium",
+    remedy="Limit the turns, as by Gymnasium's TimeLimit; let step raise after the end until reset is called.",
+)
+def ends(v: Validation, result: CheckResult) -> None:
+    """Idle for a thousand turns, and act once more after an end."""
+    ref = v.refs[0]
+    idle = _idle_text(v)
+    episode = v.plays(ref, idle, turns=LONG)
+    result.tries += 1
+    result.measured["turns"] = len(episode.actions)
+    if not episode.ended and not episode.error:
+        result.add("ends", f"{LONG} turns of {idle[:30]!r} at {ref} do not end the episode", replay=None, turns=LONG)
+    for episode in v.solved[:3]:
+        with v.subject.new() as env:
+            played = v.subject.play(episode.ref, in_order(episode.actions), env=env)
+            before = played.total
+            if not played.ended:
+                continue
+            result.tries += 1
+            try:
+                v.subject.step(env, played, episode.actions[-1])
+            except ApiFault:
+                continue
+            if not played.error and played.total > before + 1e-9:
+                text = f"after its end, {episode.ref} pays {played.total - before:g} more for the last action again"
+                result.add("after the end", text, severity="note", replay=played.replay)
+                return
+
+
+@check(
+    "sound.graded",
+    SOUND,
+    "A reward is graded where the task says so, and only there.",
+    severity="medium",
+    remedy="Say in the prompt what is paid for parts of the work, and pay so.",
+)
+def graded(v: Validation, result: CheckResult) -> None:
+    """Compare what the texts say of partial credit with what half-done work is paid."""
+    if not v.solved:
+        raise Skip("no solution is known to take parts from")
+    bare = v.subject.env.unwrapped
+    documented = "\n".join(str(text) for text in (bare.__doc__ or "", getattr(bare, "metadata", {}), v.solved[0].asked))
+    says_partial = PARTIAL.search(documented) and not ALL_OR_NOTHING.search(documented)
+    says_binary = ALL_OR_NOTHING.search(documented)
+    between, tried = [], 0
+    for episode in v.solved[:6]:
+        for part in parts_of(episode.actions):
+            played = v.plays(episode.ref, part)
+            tried += 1
+            if v.paid(played) and not v.full(played):
+                between.append(played)
+    result.tries = tried
+    result.measured |= {"half-done": tried, "paid in part": len(between)}
+    if says_binary and between:
+        text = f"the texts say {says_binary[0]!r}, and a part of a solution is paid {between[0].total:g}"
+        result.add("binary", text, replay=between[0].replay)
+    elif says_partial and not between and tried >= 6:
+        text = (
+            f"the texts say {says_partial[0]!r}, and none of {tried} parts of solutions is paid anything but 0 or all"
+        )
+        result.add("partial", text, replay=v.solved[0].replay)
+
+
+@check(
+    "sound.splits",
+    SOUND,
+    "No two splits share a task.",
+    remedy="Decide a task's split by a hash of its content.",
+)
+def splits(v: Validation, result: CheckResult) -> None:
+    """Compare the tasks of splits: by content where it is known, else by the first observation."""
+    env = v.subject.text_env
+    if env is not None:
+        _own_splits(v, result, env)
+        return
+    if v.subject.make_split is None:
+        raise Skip("it has no splits")
+    drawn: dict[str, list[str]] = {}
+    for split in ("train", "test"):
+        made = v.subject.make_split(split)
+        try:
+            drawn[split] = [v.subject.begin(TaskRef(v.seed + i), made).observations[0] for i in range(40)]
+        finally:
+            made.close()
+    result.tries = len(drawn["test"])
+    shared = [text for text in set(drawn["test"]) if text in set(drawn["train"])]
+    if shared:
+        result.add(
+            "exact",
+            f"{len(shared)} of {len(set(drawn['test']))} test tasks are train tasks: {shared[0][:80]!r}",
+            shared=len(shared),
+        )
+    _near(result, drawn["train"], drawn["test"])
+
+
+def _own_splits(v: Validation, result: CheckResult, env: TextEnv) -> None:
+    if env.size is not None:
+        raise Skip("the rows of a table are split by whoever made it")
+    near: dict[str, list[str]] = {"train": [], "test": []}
+    for level in range(1, v.subject.levels + 1):
+        split_of: dict[str, str] = {}
+        for split in env.task.splits:
+            for index in range(v.count):
+                ref = TaskRef(v.seed, {"level": level, "index": index, "split": split})
+                episode = v.plays(ref, ())
+                result.tries += 1
+                content = v.subject.env.unwrapped.content  # type: ignore[attr-defined]
+                if split in near:
+                    near[split].append(episode.observations[0])
+                if split_of.setdefault(content, split) != split:
+                    text = f"level {level}: {content[:80]!r} is in {split_of[content]} and in {split}"
+                    result.add("exact", text, replay=episode.replay)
+    if near["train"] and near["test"]:
+        shared = overlap(near["train"], near["test"])
+        result.measured |= {
+            "equal but for names and order": len(shared.same),
+            "nearly all n-grams shared": len(shared.near),
+        }
+
+
+def _near(result: CheckResult, train: list[str], test: list[str]) -> None:
+    shared = overlap(train, test)
+    result.measured |= {
+        "equal but for names and order": len(shared.same),
+        "nearly all n-grams shared": len(shared.near),
+    }
+    if shared.tried and len(shared.same) >= 0.2 * shared.tried:
+        text = f"{len(shared.same)} of {shared.tried} test tasks are train tasks but for names and order"
+        result.add("near", text, severity="medium", share=len(shared.same) / shared.tried)
+
+
+def parts_of(actions: list[str]) -> Iterator[list[str]]:
+    """Parts of a solution: without one of its actions, or with a line, an item or a half of its last one left out."""
+    for index in range(min(len(actions) - 1, 6)):
+        yield actions[:index] + actions[index + 1 :]
+    last = actions[-1] if actions else ""
+    for separator in ("\n", ";", ","):
+        items = last.split(separator)
+        if len(items) > 1:
+            for index in range(min(len(items), 6)):
+                yield [*actions[:-1], separator.join(items[:index] + items[index + 1 :])]
+            return
+
+
+def _first(episode: Episode) -> tuple[str, bytes]:
+    return episode.observations[0], episode.images[0]
+
+
+def _idle_text(v: Validation) -> str:
+    """Text that does nothing, or the first action of a space of numbers."""
+    space = v.subject.env.action_space
+    if isinstance(space, gym.spaces.Discrete):
+        return str(space.start)
+    if v.subject.texts:
+        return "I am waiting."
+    episode = v.subject.begin(v.refs[0], v.subject.env)
+    return v.subject.sampled(v.subject.env, episode, np.random.default_rng(0))
+
+
+def _difference(episodes: list[Episode]) -> str:
+    kinds = ("an observation", "an image", "a reward", "the end", "the truncation", "the error")
+    for kind, values in zip(kinds, zip(*(each.transcript() for each in episodes), strict=True), strict=True):
+        if any(value != values[0] for value in values[1:]):
+            return kind
+    return "the episode"
+
+
+def _beside(
+    v: Validation, env: Any, ref: TaskRef, actions: list[str], neighbour: Any, other: TaskRef, others: list[str]
+) -> Episode:
+    """An episode of ``ref`` between whose steps another environment plays ``other``."""
+    mine = v.subject.begin(ref, env)
+    theirs = v.subject.begin(other, neighbour)
+    for index, action in enumerate(actions):
+        if index < len(others) and not theirs.ended and not theirs.error:
+            v.subject.step(neighbour, theirs, others[index])
+        if mine.ended or mine.error:
+            break
+        v.subject.step(env, mine, action)
+    return mine

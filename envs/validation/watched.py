@@ -1,0 +1,391 @@
+"""Validates a target in a process of its own, which may hang, crash, fork, print without end or eat memory: each is a
+finding, and the validation ends within its minutes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from rlvr.envs.sandbox.inside import kernel
+from rlvr.envs.validation import CHECKS
+from rlvr.envs.validation.report import GROUPS, Check, CheckResult, Replay, Report
+from rlvr.envs.validation.worker import SIZE, Trace
+
+CALL_SECONDS: Final = 60.0  # that one reset or step may take
+MEMORY: Final = 4 << 30  # bytes of all processes of the target
+PROCESSES: Final = 64
+OUTPUT: Final = 64 << 20  # bytes that it may print
+POLL: Final = 0.2
+STARTS: Final = 4  # how often the process is started again after it ended in a check
+GRACE: Final = 10.0  # seconds after its minutes in which a worker may end by itself
+
+BOUNDS: Final = Check(
+    "runtime.resource_bounds",
+    "Sound",
+    "Every call returns, and none ends the process, forks without end, or takes more memory or output than is allowed.",
+    20,
+    "high",
+    "Bound the time and memory of step by what an action can ask for, and never exit.",
+)
+PORTABLE: Final = Check(
+    "semantic.verifier_portability",
+    "Sound",
+    "Another process, folder, time zone, locale and hour give the same episodes.",
+    40,
+    "high",
+    "Read no clock, locale, folder, environment variable or order of a set.",
+)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a worker sent, and how it ended."""
+
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    ended: bool = False  # by itself, after its last message
+    fault: str = ""  # what it did that a target may not, in words
+    call: dict[str, Any] = field(default_factory=dict)  # the replay of the call under way
+    memory: int = 0  # most bytes at once
+    left: int = 0  # processes that were left behind
+
+    def last(self, name: str) -> Any:
+        """The value of the last message of this name; None without one."""
+        return next((message[name] for message in reversed(self.messages) if name in message), None)
+
+
+def validate_target(
+    target: str,
+    settings: Mapping[str, Any] | None = None,
+    *,
+    tasks: int | None = None,
+    seed: int = 0,
+    minutes: float = 5.0,
+    checks: list[str] | None = None,
+) -> Report:
+    """Run all checks on what ``target`` names (`rlvr.envs.validation.targets`), in processes that are watched.
+
+    Raises:
+        ValueError: the target names nothing, or needs what is not installed or not allowed.
+    """
+    began = time.monotonic()
+    waiting = list(CHECKS) if checks is None else list(checks)
+    report = Report(target, [])
+    bounds = CheckResult(BOUNDS)
+    request = {
+        "do": "validate", "target": target, "settings": dict(settings or {}), "tasks": tasks, "seed": seed,
+    }  # fmt: skip
+    for _ in range(STARTS):
+        left = 60 * minutes - (time.monotonic() - began)
+        if left <= 1:
+            break
+        outcome = run_worker(
+            {**request, "checks": waiting, "minutes": left / 60}, left + GRACE, min(CALL_SECONDS, left / 3)
+        )
+        bounds.tries += 1
+        bounds.measured["peak megabytes"] = max(bounds.measured.get("peak megabytes", 0), outcome.memory >> 20)
+        _collect(report, outcome, waiting)
+        if outcome.ended:
+            break
+        interrupted = next((m["begins"] for m in reversed(outcome.messages) if "begins" in m), None)
+        _judge(bounds, outcome, request, interrupted, min(20.0, max(2.0, left / 6)))
+        if interrupted is None:
+            report.results += [CheckResult(CHECKS[id][0], skipped="it does not start") for id in waiting]
+            waiting = []
+            break
+        waiting = [id for id in waiting if id != interrupted]
+        report.results.append(CheckResult(CHECKS[interrupted][0], skipped=f"interrupted: the target {outcome.fault}"))
+        if interrupted == "runtime.startup" or not waiting:
+            break
+    report.results += [CheckResult(CHECKS[id][0], skipped="not run: the time was over") for id in waiting]
+    report.results.append(bounds)
+    left = 60 * minutes - (time.monotonic() - began)
+    if checks is None:
+        report.results.append(_elsewhere(report, request, left))
+    report.results.sort(key=lambda result: GROUPS.index(result.check.group))
+    report.seconds = time.monotonic() - began
+    return report
+
+
+def replayed(target: str, settings: Mapping[str, Any], replay: Replay) -> dict[str, Any]:
+    """The transcript of a replay, played in a process of its own.
+
+    Raises:
+        ValueError: the target names nothing, or ends the process.
+    """
+    request = {"do": "replay", "target": target, "settings": dict(settings), "replays": [replay.to_dict()]}
+    outcome = run_worker(request, 10 * CALL_SECONDS, CALL_SECONDS)
+    _require_accepted(outcome)
+    transcripts = outcome.last("transcripts")
+    if not transcripts:
+        raise ValueError(f"the target {outcome.fault or outcome.last('failed')}")
+    return dict(transcripts[0])
+
+
+def _require_accepted(outcome: Outcome) -> None:
+    refused = outcome.last("refused")
+    if refused is not None:
+        raise ValueError(refused)
+
+
+def _collect(report: Report, outcome: Outcome, waiting: list[str]) -> None:
+    """Take what a worker has sent into the report."""
+    results = [message["result"] for message in outcome.messages if "result" in message]
+    if not results:
+        _require_accepted(outcome)
+    for record in results:
+        report.results.append(CheckResult.from_dict(CHECKS[record["check"]][0], record))
+        waiting.remove(record["check"])
+    report.assumed |= outcome.last("assumed") or {}
+    report.source_digest = outcome.last("source_digest") or report.source_digest
+    report.played = outcome.last("played") or report.played
+    failed = outcome.last("failed")
+    if failed is not None:
+        check = CHECKS["runtime.startup"][0]
+        result = next((each for each in report.results if each.check.id == check.id), None) or CheckResult(check)
+        result.add("makes", f"the environment cannot be made: {failed}", severity="high")
+        report.results = [each for each in report.results if each.check.id != check.id] + [result]
+        report.results += [CheckResult(CHECKS[id][0], skipped="it does not start") for id in waiting if id != check.id]
+        waiting.clear()
+    elif outcome.left and outcome.ended:
+        report.assumed["processes"] = f"{outcome.left} were left behind, and were ended"
+
+
+def _judge(bounds: CheckResult, outcome: Outcome, request: dict[str, Any], check: str | None, seconds: float) -> None:
+    """A finding for how the process ended; high where a second process ends so on the same call."""
+    call = outcome.call
+    replay = Replay.from_dict(call) if "actions" in call and not call.get("cut") else None
+    again = run_worker({**request, "do": "replay", "replays": [call] if replay else []}, 3 * seconds, seconds)
+    severity = "high" if again.fault else "medium"
+    where = (
+        f"in {'step' if call.get('actions') else 'reset'} of seed {call.get('seed')}"
+        if call.get("seed") is not None
+        else "while it is made"
+    )
+    text = f"the target {outcome.fault} {where} (in check {check})"
+    if not again.fault:
+        text += "; a second process did not do so"
+    bounds.add("ends", text, severity=severity, replay=replay)  # type: ignore[arg-type]
+
+
+def _elsewhere(report: Report, request: dict[str, Any], left: float) -> CheckResult:
+    """Play a few episodes again in two other processes: alike, and in another folder, zone, locale and hour."""
+    result = CheckResult(PORTABLE)
+    if not report.played:
+        result.skipped = "there are no episodes to play again"
+        return result
+    if left < 5:
+        result.skipped = "not run: the time was over"
+        return result
+    began = time.monotonic()
+    asked = {**request, "do": "replay", "replays": report.played}
+    with tempfile.TemporaryDirectory() as elsewhere:
+        target = request["target"]
+        head, _, tail = target.rpartition(":")
+        if head.endswith(".py"):
+            target = f"{Path(head).resolve()}:{tail}"
+        elif target.endswith(".py") or Path(target).exists():
+            target = str(Path(target).resolve())
+        others = {"TZ": "Pacific/Kiritimati", "LC_ALL": "C", "LANG": "C", "PYTHONHASHSEED": "4711", "HOME": elsewhere}
+        first = run_worker(asked, left, left / 3, {"PYTHONHASHSEED": "0"})
+        second = run_worker({**asked, "target": target, "later": True}, left, left / 3, others, elsewhere)
+    result.seconds = time.monotonic() - began
+    ours, theirs = first.last("transcripts"), second.last("transcripts")
+    if ours is None or theirs is None:
+        reason = second.fault or second.last("failed") or second.last("refused") or first.fault or "no answer"
+        result.skipped = f"it could not be played elsewhere: {reason}"
+        return result
+    for record, here, there in zip(report.played, ours, theirs, strict=True):
+        result.tries += 1
+        names = [
+            name
+            for name in ("observations", "rewards", "terminated", "truncated", "error")
+            if here.get(name) != there.get(name)
+        ]
+        if names:
+            text = f"seed {record['seed']} differs in {names[0]} elsewhere: {_differing(here, there, names[0])}"
+            result.add("elsewhere", text, replay=Replay.from_dict(record))
+            break
+    return result
+
+
+def _differing(here: Mapping[str, Any], there: Mapping[str, Any], name: str) -> str:
+    pairs = (
+        zip(here[name], there[name], strict=False)
+        if isinstance(here.get(name), list)
+        else [(here.get(name), there.get(name))]
+    )
+    first, second = next(((a, b) for a, b in pairs if a != b), (here.get(name), there.get(name)))
+    return f"{str(first)[:60]!r} and {str(second)[:60]!r}"
+
+
+# processes
+
+
+def run_worker(
+    request: Mapping[str, Any],
+    seconds: float,
+    call_seconds: float,
+    variables: Mapping[str, str] | None = None,
+    folder: str | None = None,
+) -> Outcome:
+    """Start a worker, and end it when it does what a target may not.
+
+    Args:
+        request: what it is to do.
+        seconds: after which it is ended.
+        call_seconds: that one call may take.
+        variables: of its environment, beside ours.
+        folder: in which it runs; ours, if left out.
+    """
+    outcome = Outcome()
+    with tempfile.TemporaryDirectory() as scratch, _adopting() as before:
+        (Path(scratch) / "request.json").write_text(json.dumps(request), encoding="utf-8")
+        (Path(scratch) / "trace").write_bytes(b"\0" * SIZE)
+        trace = Trace(Path(scratch) / "trace")
+        ours, theirs = os.pipe()
+        command = [sys.executable, "-P", "-m", "rlvr.envs.validation.worker", scratch, str(theirs)]
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=(theirs,),
+            start_new_session=True,
+            env={**os.environ, **(variables or {})},
+            cwd=folder,
+        )
+        os.close(theirs)
+        try:
+            _listen(outcome, process, ours, trace, time.monotonic() + seconds, call_seconds)
+        finally:
+            outcome.left = _end_all(process, before)
+            os.close(ours)
+    return outcome
+
+
+def _listen(outcome: Outcome, process: Any, pipe: int, trace: Trace, deadline: float, call_seconds: float) -> None:
+    printed, pending, tail, next_look = 0, b"", b"", 0.0
+    sources = {pipe: "pipe", process.stdout.fileno(): "output"}
+    while True:
+        readable, _, _ = select.select(list(sources), [], [], POLL)
+        for number in readable:
+            data = os.read(number, 1 << 16)
+            if not data:
+                del sources[number]
+            elif sources[number] == "output":
+                printed += len(data)
+                tail = (tail + data)[-2_000:]
+            else:
+                *lines, pending = (pending + data).split(b"\n")
+                outcome.messages += [json.loads(line) for line in lines]
+        outcome.ended = bool(outcome.messages and "ended" in outcome.messages[-1])
+        if outcome.ended:
+            return
+        now = time.monotonic()
+        since, outcome.call = trace.read() if now >= next_look or pipe not in sources else (None, outcome.call)
+        if process.poll() is not None and pipe not in sources:
+            outcome.fault = _exit_in_words(process.returncode, tail)
+            return
+        if now < next_look:
+            continue
+        next_look = now + POLL
+        members = list(descendants(process.pid))
+        memory = sum(map(resident, members))
+        outcome.memory = max(outcome.memory, memory)
+        if since is not None and now - since > call_seconds:
+            outcome.fault = f"does not return within {call_seconds:.0f} s"
+        elif memory > MEMORY:
+            outcome.fault = f"takes more than {MEMORY >> 30} GiB of memory"
+        elif len(members) > PROCESSES:
+            outcome.fault = f"starts more than {PROCESSES} processes"
+        elif printed > OUTPUT:
+            outcome.fault = f"prints more than {OUTPUT >> 20} MB"
+        elif now > deadline:
+            outcome.fault = "does not end in time"
+        if outcome.fault:
+            return
+
+
+def _exit_in_words(status: int, tail: bytes) -> str:
+    last = tail.decode("utf-8", "replace").strip().rpartition("\n")[2][:120]
+    said = f", and last printed {last!r}" if last else ""
+    if status < 0:
+        return f"ends its process by {signal.Signals(-status).name}{said}"
+    return f"ends its process with status {status}{said}"
+
+
+@contextlib.contextmanager
+def _adopting() -> Iterator[set[int]]:
+    """Within, orphans of what is started become children of this process; gives the children that there were."""
+    with contextlib.suppress(OSError):
+        kernel.become_subreaper()
+    yield set(children(os.getpid()))
+
+
+def _end_all(process: Any, before: set[int]) -> int:
+    """Kill the worker and all that came of it, and reap it; how many processes there were beside it."""
+    others: set[int] = set()
+    for _ in range(50):
+        alive = {process.pid, *descendants(process.pid)} if process.poll() is None else set()
+        for child in set(children(os.getpid())) - before:
+            alive |= {child, *descendants(child)}
+        others |= alive - {process.pid}
+        if not alive:
+            break
+        for number in alive:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(number, signal.SIGKILL)
+        for number in alive - {process.pid}:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(number, os.WNOHANG)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.1)
+    process.stdout.close()
+    return len(others)
+
+
+def children(number: int) -> list[int]:
+    """The processes that a process has started, and that live."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(OSError, IndexError, ValueError):
+                text = Path(f"/proc/{entry}/stat").read_text(encoding="utf-8", errors="replace")
+                if int(text.rpartition(")")[2].split()[1]) == number:
+                    found.append(int(entry))
+    return found
+
+
+def descendants(number: int) -> Iterator[int]:
+    """A process and all that came of it."""
+    parents: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(OSError, IndexError, ValueError):
+                text = Path(f"/proc/{entry}/stat").read_text(encoding="utf-8", errors="replace")
+                parents.setdefault(int(text.rpartition(")")[2].split()[1]), []).append(int(entry))
+    waiting = [number]
+    while waiting:
+        each = waiting.pop()
+        yield each
+        waiting += parents.get(each, [])
+
+
+def resident(number: int) -> int:
+    """Bytes of memory that a process holds; 0 where it has ended."""
+    try:
+        return int(Path(f"/proc/{number}/statm").read_text(encoding="utf-8").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError, ValueError):
+        return 0

@@ -1,0 +1,163 @@
+"""The process in which a target is validated: `python -m rlvr.envs.validation.worker`, started by `watched`.
+
+It reads a request from a file, and writes lines of JSON to a pipe; what is under way stands in a shared file.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import mmap
+import os
+import struct
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from rlvr.envs.validation import validate
+from rlvr.envs.validation.context import CHECKS
+from rlvr.envs.validation.report import CheckResult, Replay
+from rlvr.envs.validation.subject import ApiFault, NotApplicable, Subject, in_order
+from rlvr.envs.validation.targets import resolve
+
+SIZE: Final = 1 << 16
+HEAD: Final = struct.Struct("<?dI")  # whether a call is under way, since when, and the length of its replay
+LATER: Final = 40 * 86_400.0 + 5 * 3_600.0  # seconds that the other clock is ahead
+
+
+class Trace:
+    """The call under way, in a file that the parent reads."""
+
+    def __init__(self, path: Path) -> None:
+        with path.open("r+b") as file:
+            self.memory = mmap.mmap(file.fileno(), SIZE)
+
+    def __call__(self, replay: Replay | None) -> None:
+        """A call begins, or none is under way any more."""
+        if replay is None:
+            self.memory[0] = 0
+            return
+        text = json.dumps(replay.to_dict()).encode("utf-8", "replace")
+        if len(text) > SIZE - HEAD.size:
+            last = replay.actions[-1][:1_000] if replay.actions else ""
+            text = json.dumps({**replay.to_dict(), "actions": [last], "cut": True}).encode("utf-8", "replace")
+        self.memory[HEAD.size : HEAD.size + len(text)] = text
+        self.memory[: HEAD.size] = HEAD.pack(True, time.monotonic(), len(text))
+
+    def read(self) -> tuple[float | None, dict[str, Any]]:
+        """Since when the call has been under way, None where none is; and its replay."""
+        under_way, since, length = HEAD.unpack(self.memory[: HEAD.size])
+        try:
+            replay = json.loads(self.memory[HEAD.size : HEAD.size + min(length, SIZE - HEAD.size)] or b"{}")
+        except ValueError:
+            replay = {}
+        return since if under_way else None, replay
+
+
+def main() -> None:
+    """Answer one request."""
+    folder, pipe = Path(sys.argv[1]), int(sys.argv[2])
+    request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
+
+    def send(**message: Any) -> None:
+        data = json.dumps(message, default=str).encode("utf-8", "replace") + b"\n"
+        while data:
+            data = data[os.write(pipe, data) :]
+
+    trace = Trace(folder / "trace")
+    if request.get("later"):
+        _shift_clock(LATER)
+    trace(Replay(None))
+    try:
+        target = resolve(request["target"], request["settings"])
+        if request["do"] == "validate":
+            _validate(request, target, trace, send)
+        else:
+            send(transcripts=_replayed(request, target, trace))
+    except (ValueError, ImportError, OSError) as error:
+        send(refused=" ".join(str(error).split()))
+    except BaseException as error:
+        send(failed=f"{type(error).__name__}: {' '.join(str(error).split())}"[:400])
+    trace(None)
+    send(ended=True)
+
+
+def _validate(request: dict[str, Any], target: Any, trace: Trace, send: Any) -> None:
+    def done(result: CheckResult) -> None:
+        send(result=result.to_dict())
+
+    def begins(id: str) -> None:
+        send(begins=id)
+
+    report = validate(
+        target.make,
+        tasks=request["tasks"],
+        seed=request["seed"],
+        minutes=request["minutes"],
+        checks=[id for id in CHECKS if id in request["checks"]],
+        name=target.name,
+        make_split=target.make_split,
+        watch=trace,
+        begins=begins,
+        done=done,
+    )
+    send(assumed=report.assumed, source_digest=report.source_digest, played=report.played)
+
+
+def _replayed(request: dict[str, Any], target: Any, trace: Trace) -> list[Any]:
+    """The transcripts of replays, each on a new environment."""
+    from rlvr.envs.validation.subject import TaskRef
+
+    subject = Subject(target.make, target.name, watch=trace)
+    transcripts: list[Any] = []
+    for record in request["replays"]:
+        replay = Replay.from_dict(record)
+        try:
+            episode = subject.fresh(TaskRef(replay.seed or 0, replay.options), in_order(replay.actions))
+        except (ApiFault, NotApplicable) as error:
+            transcripts.append({"error": str(error)})
+            continue
+        transcripts.append(
+            {
+                "observations": episode.observations,
+                "rewards": episode.rewards,
+                "terminated": episode.terminated,
+                "truncated": episode.truncated,
+                "error": episode.error,
+                "info": {key: str(value)[:500] for key, value in episode.last.items()},
+            }
+        )
+    subject.close()
+    return transcripts
+
+
+def _shift_clock(seconds: float) -> None:
+    """Let the target's code see a later time of day; the interpreter's own clocks stay."""
+    real_time, real_ns, shift = time.time, time.time_ns, datetime.timedelta(seconds=seconds)
+
+    class Later(datetime.datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return super().now(tz) + shift
+
+        @classmethod
+        def today(cls) -> Any:
+            return super().today() + shift
+
+        @classmethod
+        def utcnow(cls) -> Any:
+            return super().now(datetime.UTC).replace(tzinfo=None) + shift
+
+    class LaterDate(datetime.date):
+        @classmethod
+        def today(cls) -> Any:
+            return super().today() + shift
+
+    time.time = lambda: real_time() + seconds
+    time.time_ns = lambda: real_ns() + int(seconds * 1e9)
+    datetime.datetime, datetime.date = Later, LaterDate  # type: ignore[misc]
+
+
+if __name__ == "__main__":
+    main()
