@@ -61,7 +61,7 @@ def validate(
         Exception: the environment cannot be made.
     """
     began = time.monotonic()
-    ids = list(CHECKS) if checks is None else list(checks)
+    ids = ordered() if checks is None else list(checks)
     if unknown := [id for id in ids if id not in CHECKS]:
         raise ValueError(f"there is no check {unknown[0]!r}; there are {', '.join(CHECKS)}")
     if minutes <= 0 or (tasks is not None and tasks < 1):
@@ -72,6 +72,11 @@ def validate(
         return _validated(subject, ids, tasks, seed, began, minutes, begins, done)
     finally:
         subject.close()
+
+
+def ordered() -> list[str]:
+    """The ids of all checks in the order in which they are run."""
+    return sorted(CHECKS, key=lambda id: GROUPS.index(CHECKS[id][0].group))
 
 
 def _validated(

@@ -237,8 +237,8 @@ EXCUSES: Final = {
     "./ before a path": ("exact", "absolute"),
 }
 WEIGHT: Final[dict[str, Severity]] = {
-    "a line end after it": "medium",
-    "blanks around it": "medium",
+    "a line end after it": "low",
+    "blanks around it": "low",
     "other case": "low",
     "number without zeros after the point": "high",
     "a full stop after it": "note",

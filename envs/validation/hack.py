@@ -320,13 +320,12 @@ def _positions(v: Validation, result: CheckResult) -> None:
 )
 def length(v: Validation, result: CheckResult) -> None:
     """Pad solutions and wrong replies, idle before a solution, and idle alone."""
-    for episode in v.solved[:4]:
+    for episode in [each for each in v.experts if each.valid and each.actions][:4]:
         plain = v.plays(episode.ref, episode.actions)
-        padded = (
-            v.plays(episode.ref, [*episode.actions[:-1], episode.actions[-1] + FILLER]) if v.subject.texts else plain
-        )
-        result.tries += 1
-        _compare(v, result, "a longer solution", plain, padded)
+        for filler in (FILLER, "\n" * 2_000) if v.subject.texts else ():
+            padded = v.plays(episode.ref, [*episode.actions[:-1], episode.actions[-1] + filler])
+            result.tries += 1
+            _compare(v, result, "a longer solution", plain, padded)
         for idle in _idle(v, episode):
             late = v.plays(episode.ref, [*[idle] * 4, *episode.actions])
             result.tries += 1

@@ -26,9 +26,11 @@ MISSING: Final = re.compile(
     r"|not installed|Traceback \(most recent call last\)|Connection refused|timed out"
 )
 PARTIAL: Final = re.compile(
-    r"partial credit|partial reward|fraction of|proportion of|share of|per test|points? (for|per) each"
+    r"partial credit|partial reward|fraction of|proportion of|share of|per test|points? (?:for|per) each", re.IGNORECASE
 )
-ALL_OR_NOTHING: Final = re.compile(r"no partial credit|all[- ]or[- ]nothing|binary reward|either 0 or 1|exactly 0 or 1")
+ALL_OR_NOTHING: Final = re.compile(
+    r"no partial credit|all[- ]or[- ]nothing|binary reward|either 0 or 1|exactly 0 or 1", re.IGNORECASE
+)
 
 
 @check(
@@ -435,7 +437,7 @@ def graded(v: Validation, result: CheckResult) -> None:
         raise Skip("no solution is known to take parts from")
     bare = v.subject.env.unwrapped
     documented = "\n".join(str(text) for text in (bare.__doc__ or "", getattr(bare, "metadata", {}), v.solved[0].asked))
-    says_partial = PARTIAL.search(documented) and not ALL_OR_NOTHING.search(documented)
+    says_partial = None if ALL_OR_NOTHING.search(documented) else PARTIAL.search(documented)
     says_binary = ALL_OR_NOTHING.search(documented)
     between, tried = [], 0
     for episode in v.solved[:6]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rlvr.envs.sandbox.inside import kernel
-from rlvr.envs.validation import CHECKS
+from rlvr.envs.validation import CHECKS, ordered
 from rlvr.envs.validation.report import GROUPS, Check, CheckResult, Replay, Report
 from rlvr.envs.validation.worker import SIZE, Trace
 
@@ -42,7 +42,7 @@ BOUNDS: Final = Check(
 PORTABLE: Final = Check(
     "semantic.verifier_portability",
     "Sound",
-    "Another process, folder, time zone, locale and hour give the same episodes.",
+    "Another process, order, folder, time zone, locale and hour give the same episodes.",
     40,
     "high",
     "Read no clock, locale, folder, environment variable or order of a set.",
@@ -80,7 +80,7 @@ def validate_target(
         ValueError: the target names nothing, or needs what is not installed or not allowed.
     """
     began = time.monotonic()
-    waiting = list(CHECKS) if checks is None else list(checks)
+    waiting = ordered() if checks is None else list(checks)
     report = Report(target, [])
     bounds = CheckResult(BOUNDS)
     request = {
@@ -189,7 +189,11 @@ def _elsewhere(report: Report, request: dict[str, Any], left: float) -> CheckRes
         result.skipped = "not run: the time was over"
         return result
     began = time.monotonic()
-    asked = {**request, "do": "replay", "replays": report.played}
+    asked = {
+        **request,
+        "do": "replay",
+        "replays": report.played,
+    }  # in the reverse order elsewhere: nothing may stay of the episodes before
     with tempfile.TemporaryDirectory() as elsewhere:
         target = request["target"]
         head, _, tail = target.rpartition(":")
@@ -199,9 +203,16 @@ def _elsewhere(report: Report, request: dict[str, Any], left: float) -> CheckRes
             target = str(Path(target).resolve())
         others = {"TZ": "Pacific/Kiritimati", "LC_ALL": "C", "LANG": "C", "PYTHONHASHSEED": "4711", "HOME": elsewhere}
         first = run_worker(asked, left, left / 3, {"PYTHONHASHSEED": "0"})
-        second = run_worker({**asked, "target": target, "later": True}, left, left / 3, others, elsewhere)
+        second = run_worker(
+            {**asked, "target": target, "later": True, "replays": report.played[::-1]},
+            left,
+            left / 3,
+            others,
+            elsewhere,
+        )
     result.seconds = time.monotonic() - began
     ours, theirs = first.last("transcripts"), second.last("transcripts")
+    theirs = theirs[::-1] if theirs else theirs
     if ours is None or theirs is None:
         reason = second.fault or second.last("failed") or second.last("refused") or first.fault or "no answer"
         result.skipped = f"it could not be played elsewhere: {reason}"

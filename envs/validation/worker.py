@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from rlvr.envs.validation import validate
-from rlvr.envs.validation.context import CHECKS
 from rlvr.envs.validation.report import CheckResult, Replay
 from rlvr.envs.validation.subject import ApiFault, NotApplicable, Subject, in_order
 from rlvr.envs.validation.targets import resolve
@@ -95,7 +94,7 @@ def _validate(request: dict[str, Any], target: Any, trace: Trace, send: Any) -> 
         tasks=request["tasks"],
         seed=request["seed"],
         minutes=request["minutes"],
-        checks=[id for id in CHECKS if id in request["checks"]],
+        checks=request["checks"],
         name=target.name,
         make_split=target.make_split,
         watch=trace,

@@ -1,0 +1,544 @@
+"""Validation finds each planted defect by the check that is for it, and nothing in its twin."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import gymnasium as gym
+import pytest
+
+from rlvr.cli import main
+from rlvr.envs.validation import CHECKS, Replay, Report, validate
+from rlvr.envs.validation.render import as_html, as_markdown, as_openenv
+from rlvr.envs.validation.report import SEVERITIES
+from rlvr.envs.validation.watched import validate_target
+
+
+class Sum(gym.Env[str, str]):
+    """A sound question of one turn; each defect below breaks one thing."""
+
+    action_space = gym.spaces.Text(200_000)
+    observation_space = gym.spaces.Text(10_000)
+    asks = "What is {a} + {b}? Reply with the number alone."
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.a, self.b = map(int, self.np_random.integers(100, 1_000, 2))
+        return self.asks.format(a=self.a, b=self.b, total=self.a + self.b), self.info()
+
+    def info(self) -> dict[str, Any]:
+        return {}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        return "", self.grade(action), True, False, {}
+
+    def solve(self) -> str:
+        return str(self.a + self.b)
+
+    def right(self, action: str) -> bool:
+        return action.strip() == str(self.a + self.b)
+
+    def grade(self, action: str) -> float:
+        return float(self.right(action))
+
+
+class PaysAnything(Sum):
+    def grade(self, action: str) -> float:
+        return 1.0
+
+
+class PaysSilence(Sum):
+    def grade(self, action: str) -> float:
+        return 1.0 if not action.strip() else super().grade(action)
+
+
+class CannotPayAll(Sum):
+    def grade(self, action: str) -> float:
+        return 0.15 * super().grade(action)
+
+
+class WrongOracle(Sum):
+    def solve(self) -> str:
+        return str(self.a - self.b)
+
+
+class SilentlyBinary(Sum):
+    asks = "Name {a}, {b} and {total}, with commas. Partial credit: each right one earns a fraction of the reward."
+
+    def solve(self) -> str:
+        return f"{self.a}, {self.b}, {self.a + self.b}"
+
+    def grade(self, action: str) -> float:
+        return float([each.strip() for each in action.split(",")] == [str(self.a), str(self.b), str(self.a + self.b)])
+
+
+class Graded(SilentlyBinary):
+    def grade(self, action: str) -> float:
+        wanted = [str(self.a), str(self.b), str(self.a + self.b)]
+        named = {each.strip() for each in action.split(",")}
+        return max(0.0, len(named & set(wanted)) - len(named - set(wanted))) / len(set(wanted))
+
+
+class WantsAForm(Sum):
+    def solve(self) -> str:
+        return f"RESULT={self.a + self.b}"
+
+    def right(self, action: str) -> bool:
+        return action.strip() == self.solve()
+
+
+class AsksForTheForm(WantsAForm):
+    asks = "What is {a} + {b}? Reply with RESULT= and the number."
+
+
+class PaysPlaceholder(Sum):
+    asks = "What is {a} + {b}? Fill in: total is <the number>"
+
+    def solve(self) -> str:
+        return f"total is {self.a + self.b}"
+
+    def right(self, action: str) -> bool:
+        return action in (self.solve(), "total is <the number>")
+
+
+class PlaceholderFails(PaysPlaceholder):
+    def right(self, action: str) -> bool:
+        return action.strip() == self.solve()
+
+
+class IgnoresTheSeed(Sum):
+    count: ClassVar[int] = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[str, dict[str, Any]]:
+        IgnoresTheSeed.count += 1
+        return super().reset(seed=IgnoresTheSeed.count)
+
+
+class MissingIsWrong(Sum):
+    def grade(self, action: str) -> float:
+        try:
+            import numpy  # noqa: F401
+        except ImportError:
+            return 0.0
+        return super().grade(action)
+
+
+class MissingRaises(Sum):
+    def grade(self, action: str) -> float:
+        import numpy  # noqa: F401
+
+        return super().grade(action)
+
+
+class Crashes(Sum):
+    def right(self, action: str) -> bool:
+        return int(action) == self.a + self.b
+
+
+class Flattered(Sum):
+    def grade(self, action: str) -> float:
+        return 1.0 if "full score" in action.lower() or "10/10" in action else super().grade(action)
+
+
+class TellsTheAnswer(Sum):
+    asks = "What is {a} + {b}? Reply with the number alone. (Solution: {total})"
+
+
+class TellsInInfo(Sum):
+    def info(self) -> dict[str, Any]:
+        return {"debug": {"expected": str(self.a + self.b)}}
+
+
+class Contains(Sum):
+    def right(self, action: str) -> bool:
+        return str(self.a + self.b) in action
+
+
+class PaysLength(Sum):
+    def grade(self, action: str) -> float:
+        return super().grade(action) * min(1.0, 0.5 + len(action) / 1_000)
+
+
+class PaysNonsense(Sum):
+    def grade(self, action: str) -> float:
+        return super().grade(action) if action.strip().lstrip("-").isdigit() else 0.3
+
+
+class AlwaysTrue(Sum):
+    asks = "Is {a} + {b} more than 3? Reply with yes or no."
+
+    def solve(self) -> str:
+        return "yes"
+
+    def right(self, action: str) -> bool:
+        return action.strip() == self.solve()
+
+
+class SometimesTrue(AlwaysTrue):
+    asks = "Is {a} more than {b}? Reply with yes or no."
+
+    def solve(self) -> str:
+        return "yes" if self.a > self.b else "no"
+
+
+class Longest(Sum):
+    asks = ""
+    words = " as is found by adding both"
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.at = int(self.np_random.integers(4))
+        values = [self.a + self.b + shift for shift in self.np_random.permutation(200)[:4] - 100]
+        values[self.at] = self.a + self.b
+        shown = [f"{'ABCD'[i]}. {value}{self.words * (i == self.at)}" for i, value in enumerate(values)]
+        return f"Which is {self.a} + {self.b}?\n" + "\n".join(shown), {}
+
+    def solve(self) -> str:
+        return "ABCD"[self.at]
+
+    def right(self, action: str) -> bool:
+        return action.strip() == self.solve()
+
+
+class AllAsLong(Longest):
+    words = ""
+
+
+class SharesItsState(Sum):
+    """The numbers are the class's, and so of all its instances."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[str, dict[str, Any]]:
+        text, info = super().reset(seed=seed)
+        SharesItsState.numbers = self.a, self.b
+        return text, info
+
+    def right(self, action: str) -> bool:
+        return action.strip() == str(sum(SharesItsState.numbers))
+
+
+class Splits(Sum):
+    def __init__(self, split: str = "train") -> None:
+        self.split = split
+
+
+class OtherSplits(Splits):
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[str, dict[str, Any]]:
+        return super().reset(seed=None if seed is None else 2 * seed + (self.split == "test"))
+
+
+class NotFinite(Sum):
+    def grade(self, action: str) -> float:
+        return super().grade(action) if action else float("nan")
+
+
+class Shell(gym.Env[str, str]):
+    """A world of files; the answer is worked out from a note, and submitted."""
+
+    action_space = gym.spaces.Text(10_000)
+    observation_space = gym.spaces.Text(10_000)
+    prompt = "Commands: ls, read FILE, write FILE TEXT, submit. Write the double of the number in note.txt to out.txt."
+    start_done = False
+    hidden: ClassVar[dict[str, str]] = {}
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.number = int(self.np_random.integers(1_000, 9_000))
+        self.files = {"note.txt": str(self.number), **{k: v.format(2 * self.number) for k, v in self.hidden.items()}}
+        if self.start_done:
+            self.files["out.txt"] = str(2 * self.number)
+        self.turn = 0
+        return self.prompt, {}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        self.turn += 1
+        verb, _, rest = action.partition(" ")
+        path, _, text = rest.partition(" ")
+        shown = "no such command"
+        if verb == "ls":
+            shown = " ".join(self.files)
+        elif verb == "read":
+            shown = self.files.get(path, "no such file")
+        elif verb == "write":
+            self.files[path], shown = text, "written"
+        done = verb == "submit"
+        return shown, self.score() if done else self.pay(), done, self.turn >= 30, {}
+
+    def pay(self) -> float:
+        return 0.0
+
+    def score(self) -> float:
+        return float(self.files.get("out.txt") == str(2 * self.number))
+
+    def solve(self) -> list[str]:
+        return ["read note.txt", f"write out.txt {2 * self.number}", "submit"]
+
+
+class DoneAtStart(Shell):
+    start_done = True
+
+
+class AnswerInAFile(Shell):
+    hidden: ClassVar[dict[str, str]] = {"solution.txt": "{}"}
+
+
+class RewardFile(Shell):
+    def score(self) -> float:
+        return 1.0 if self.files.get("reward.txt") in ("1", "1.0") else super().score()
+
+
+class PaysEachTurn(Shell):
+    def pay(self) -> float:
+        return 0.01
+
+
+PLANTED: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
+    ("semantic.floor_gap", PaysAnything, Sum),
+    ("semantic.floor_gap", PaysSilence, Sum),
+    ("statistical.adversarial_floor", PaysAnything, Sum),
+    ("semantic.oracle_max", CannotPayAll, Sum),
+    ("semantic.oracle_max", WrongOracle, Sum),
+    ("sound.graded", SilentlyBinary, Graded),
+    ("sound.form", WantsAForm, AsksForTheForm),
+    ("statistical.adversarial_floor", PaysPlaceholder, PlaceholderFails),
+    ("runtime.seed_control", IgnoresTheSeed, Sum),
+    ("sound.fault_is_no_zero", MissingIsWrong, MissingRaises),
+    ("sound.faults", Crashes, Sum),
+    ("statistical.adversarial_floor", Flattered, Sum),
+    ("semantic.no_solution_leakage", TellsTheAnswer, Sum),
+    ("runtime.oracle_containment", TellsInInfo, Sum),
+    ("sound.hedges", Contains, Sum),
+    ("sound.length", PaysLength, Sum),
+    ("sound.broken_rules", PaysNonsense, Sum),
+    ("sound.constant", AlwaysTrue, SometimesTrue),
+    ("sound.options", Longest, AllAsLong),
+    ("runtime.episode_isolation", SharesItsState, Sum),
+    ("sound.splits", Splits, OtherSplits),
+    ("runtime.reward_well_formed", NotFinite, Sum),
+    ("semantic.floor_gap", DoneAtStart, Shell),
+    ("semantic.no_solution_leakage", AnswerInAFile, Shell),
+    ("runtime.oracle_containment", RewardFile, Shell),
+    ("sound.length", PaysEachTurn, Shell),
+]
+
+
+def checked(kind: Callable[..., Any], *checks: str) -> Report:
+    make_split = (lambda split: kind(split)) if issubclass(kind, Splits) else None
+    return validate(kind, tasks=8, checks=checks or None, make_split=make_split)
+
+
+def serious(report: Report) -> set[str]:
+    return {check.id for check, finding in report.findings if finding.severity in ("medium", "high")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("check", "defect", "twin"), PLANTED, ids=[f"{check}-{defect.__name__}" for check, defect, _ in PLANTED]
+)
+def test_a_planted_defect_is_found_and_its_twin_is_not(check: str, defect: Any, twin: Any) -> None:
+    assert serious(checked(defect, check)) == {check}
+    assert serious(checked(twin, check)) == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("twin", sorted({twin for _, _, twin in PLANTED}, key=lambda twin: twin.__name__))
+def test_a_sound_environment_has_no_findings_at_all(twin: Any) -> None:
+    report = checked(twin)
+    assert serious(report) == set(), str(report)
+    assert not any(result.error for result in report.results), str(report)
+
+
+# what it is told, and what it says
+
+
+def test_every_check_has_a_sentence_and_an_id_that_openenv_takes() -> None:
+    for id, (check, _) in CHECKS.items():
+        assert check.id == id
+        assert check.sentence.endswith(".")
+        assert check.remedy.endswith(".")
+        assert check.severity in SEVERITIES
+        assert id.replace("_", "").replace(".", "").isalpha()
+
+
+def test_a_finding_is_shown_by_its_replay() -> None:
+    report = checked(PaysSilence, "semantic.floor_gap")
+    replay = next(finding.replay for _, finding in report.findings)
+    assert replay is not None
+    assert Replay.from_dict(json.loads(json.dumps(replay.to_dict()))) == replay
+    env = PaysSilence()
+    env.reset(seed=replay.seed)
+    assert env.step(replay.actions[0])[1] == 1.0
+    assert json.dumps(replay.to_dict()) in replay.command("x")
+
+
+def test_the_reports_hold_every_finding_and_no_markup_of_the_environment() -> None:
+    report = checked(PaysPlaceholder, "statistical.adversarial_floor")
+    report.target = "<script>alert(1)</script>"
+    assert "<script" not in as_html(report)
+    for text in (as_html(report), as_markdown(report), str(report), json.dumps(report.to_dict())):
+        assert "statistical.adversarial_floor" in text
+    assert report.verdict == "fail"
+
+
+def test_the_report_of_rfc_008_has_its_checks_alone() -> None:
+    record = as_openenv(checked(PaysSilence, "semantic.floor_gap", "sound.faults"))
+    assert [result["check_id"] for result in record["results"]] == ["semantic.floor_gap"]
+    assert (record["verdict"], record["levels_run"]) == ("fail", [3])
+    assert record["results"][0]["remediation"]
+
+
+@pytest.mark.parametrize("bad", [{"checks": ["semantic.floor"]}, {"minutes": 0.0}, {"tasks": 0}])
+def test_what_cannot_be_asked_is_one_sentence(bad: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"there is no check|must be above 0"):
+        validate(Sum, **bad)
+
+
+def test_an_environment_without_an_expert_is_searched() -> None:
+    class Mute(Sum):
+        solve = None  # type: ignore[assignment]
+
+    report = checked(Mute, "semantic.oracle_max")
+    assert [finding.name for _, finding in report.findings] == ["maximum not shown"]
+    assert report.clean
+
+    class Listed(Mute):
+        def info(self) -> dict[str, Any]:
+            return {"legal_actions": [str(self.a - self.b), str(self.a + self.b)]}
+
+    report = checked(Listed, "semantic.oracle_max")
+    assert not list(report.findings)
+    assert report.results[0].measured["maximum reached"] == report.results[0].measured["tasks searched"]
+
+
+def test_a_target_of_the_wrong_form_does_not_start() -> None:
+    class Old(Sum):
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            return super().reset(seed=seed)[0]
+
+    report = checked(Old)
+    assert "reset gives an observation and an info" in report.at_least("high")[0].text
+    assert all(result.skipped == "it does not start" for result in report.results[1:])
+
+
+def test_discrete_actions_are_played_by_number() -> None:
+    report = validate(gym.make("FrozenLake-v1", is_slippery=False), tasks=3, checks=["semantic.oracle_max"])
+    assert report.results[0].measured["maximum reached"] == 3
+
+
+# in a process of its own
+
+HOSTILE = """
+import os, sys, time
+import gymnasium as gym
+
+class Sum(gym.Env):
+    action_space = gym.spaces.Text(200_000)
+    observation_space = gym.spaces.Text(1_000)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.a, self.b = map(int, self.np_random.integers(100, 1000, 2))
+        return f"What is {self.a} + {self.b}? Reply with the number alone.", {}
+
+    def step(self, action):
+        if action == "nan":
+            self.fault()
+        return "", float(action.strip() == str(self.a + self.b)), True, False, {}
+
+    def solve(self):
+        return str(self.a + self.b)
+
+    def fault(self):
+        pass
+
+class Hangs(Sum):
+    def fault(self):
+        time.sleep(1_000)
+
+class Exits(Sum):
+    def fault(self):
+        os._exit(7)
+
+class Forks(Sum):
+    def fault(self):
+        for _ in range(200):
+            if not os.fork():
+                os.setsid()
+                time.sleep(1_000)
+
+class Prints(Sum):
+    def fault(self):
+        while True:
+            os.write(1, b"x" * 65_536)
+
+class Eats(Sum):
+    def fault(self):
+        self.held = [bytearray(1 << 26) for _ in range(200)]
+
+class ByTheClock(Sum):
+    def reset(self, *, seed=None, options=None):
+        text, info = super().reset(seed=seed)
+        return f"{text} It is day {int(time.time() // 86_400)}.", info
+
+class CannotBeMade(Sum):
+    def __init__(self):
+        import a_module_that_is_not_there
+"""
+FAULTS = {
+    "Hangs": "does not return within",
+    "Exits": "ends its process with status 7",
+    "Forks": "starts more than 64 processes",
+    "Prints": "prints more than 64 MB",
+    "Eats": "takes more than 4 GiB of memory",
+}
+
+
+@pytest.fixture
+def hostile(tmp_path: Any) -> str:
+    (tmp_path / "hostile.py").write_text(HOSTILE)
+    return str(tmp_path / "hostile.py")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_target_that_takes_its_process_with_it_is_a_finding(kind: str, hostile: str) -> None:
+    report = validate_target(f"{hostile}:{kind}", tasks=2, minutes=1.0, checks=["runtime.startup", "sound.faults"])
+    (finding,) = report.at_least("high")
+    assert FAULTS[kind] in finding.text
+    assert finding.replay is not None
+    assert finding.replay.actions == ("nan",)
+    assert report.seconds < 90
+
+
+@pytest.mark.slow
+def test_what_depends_on_the_clock_differs_elsewhere(hostile: str) -> None:
+    report = validate_target(f"{hostile}:ByTheClock", tasks=2, minutes=2.0)
+    assert {check.id for check, finding in report.findings if finding.severity == "high"} == {
+        "semantic.verifier_portability"
+    }
+    clean = validate_target(f"{hostile}:Sum", tasks=2, minutes=2.0)
+    assert not clean.at_least("medium"), str(clean)
+
+
+@pytest.mark.slow
+def test_what_is_not_installed_is_said(hostile: str) -> None:
+    with pytest.raises(ValueError, match="a_module_that_is_not_there"):
+        validate_target(f"{hostile}:CannotBeMade", tasks=2, minutes=1.0)
+
+
+@pytest.mark.slow
+def test_the_command_needs_leave_and_writes_reports(
+    hostile: str, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["validate", f"{hostile}:Sum"]) == 2
+    assert "--allow-code" in capsys.readouterr().err
+    files = {name: tmp_path / f"report.{name}" for name in ("json", "openenv", "markdown", "html")}
+    words = [word for name, path in files.items() for word in (f"--{name}", str(path))]
+    assert main(["validate", f"{hostile}:Sum", "--allow-code", "--tasks", "2", *words]) == 0
+    assert json.loads(files["json"].read_text())["verdict"] in ("pass", "warn")
+    assert main(["validate", f"{hostile}:Nothing", "--allow-code"]) == 2
+    assert "has no 'Nothing'" in capsys.readouterr().err
+    replay = '{"seed": 1, "options": {}, "actions": ["0"]}'
+    assert main(["validate", f"{hostile}:Sum", "--allow-code", "--replay", replay]) == 0
+    assert json.loads(capsys.readouterr().out)["rewards"] == [0.0]
