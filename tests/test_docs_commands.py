@@ -29,6 +29,7 @@ SHORT = {
     " --warm-start.steps 2 --warm-start.mixed-steps 1",
     r"^rlvr arena": " --matches 2",
     r"^rlvr audit|rlvr audit --allow-code": " --tasks 2",
+    r"^rlvr validate (?!.*--replay)": " --tasks 2",
 }
 SERVERS = re.compile(r"^rlvr (serve|serve-ors|view(?!.*--export))\b")
 TRAINED = re.compile(r"^rlvr train --config examples/calculator\.yaml .*--out (runs/[\w-]+)")

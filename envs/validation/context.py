@@ -98,7 +98,7 @@ class Validation:
         bare = self.subject.env.unwrapped
         declared = getattr(bare, "reward_range", None) or getattr(bare, "metadata", {}).get("reward_range")
         try:
-            low, high = map(float, declared)
+            low, high = map(float, declared or ())
             if math.isfinite(low) and math.isfinite(high) and low < high:
                 return RewardRange(low, high, "declared", True)
         except (TypeError, ValueError):
@@ -146,7 +146,7 @@ class Validation:
         self.at = ref
         if isinstance(policy, str):
             return self.subject.play(ref, always(policy), **limits)
-        return self.subject.play(ref, in_order(policy) if isinstance(policy, (list, tuple)) else policy, **limits)
+        return self.subject.play(ref, policy if callable(policy) else in_order(policy), **limits)
 
     def attempt(self, ref: TaskRef, text: str) -> Episode:
         """The same text until the episode ends or pays; with an invalid verdict it has ended, too."""

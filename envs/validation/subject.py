@@ -277,7 +277,7 @@ class Subject:
             raise ApiFault(f"step gives five values, not {type(result).__name__} {str(result)[:80]!r}")
         observation, reward, terminated, truncated, info = result
         try:
-            episode.rewards.append(float(reward))  # type: ignore[arg-type]
+            episode.rewards.append(float(reward))
         except (TypeError, ValueError):
             raise ApiFault(f"a reward is a number, not {type(reward).__name__} {str(reward)[:80]!r}") from None
         episode.terminated, episode.truncated = bool(terminated), bool(truncated)

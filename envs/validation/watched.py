@@ -318,7 +318,7 @@ def _listen(outcome: Outcome, process: Any, pipe: int, trace: Trace, deadline: f
         if since is not None and now - since > call_seconds:
             outcome.fault = f"does not return within {call_seconds:.0f} s"
         elif memory > MEMORY:
-            outcome.fault = f"takes more than {MEMORY >> 30} GiB of memory"
+            outcome.fault = f"takes more than {MEMORY >> 20} MB of memory"
         elif len(members) > PROCESSES:
             outcome.fault = f"starts more than {PROCESSES} processes"
         elif printed > OUTPUT:

@@ -474,7 +474,8 @@ class Prints(Sum):
 
 class Eats(Sum):
     def fault(self):
-        self.held = [bytearray(1 << 26) for _ in range(200)]
+        self.held = [bytearray(1 << 26) for _ in range(40)]
+        time.sleep(1_000)
 
 class ByTheClock(Sum):
     def reset(self, *, seed=None, options=None):
@@ -490,7 +491,7 @@ FAULTS = {
     "Exits": "ends its process with status 7",
     "Forks": "starts more than 64 processes",
     "Prints": "prints more than 64 MB",
-    "Eats": "takes more than 4 GiB of memory",
+    "Eats": "takes more than 512 MB of memory",
 }
 
 
@@ -502,7 +503,10 @@ def hostile(tmp_path: Any) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", FAULTS)
-def test_a_target_that_takes_its_process_with_it_is_a_finding(kind: str, hostile: str) -> None:
+def test_a_target_that_takes_its_process_with_it_is_a_finding(
+    kind: str, hostile: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rlvr.envs.validation.watched.MEMORY", 1 << 29)
     report = validate_target(f"{hostile}:{kind}", tasks=2, minutes=1.0, checks=["runtime.startup", "sound.faults"])
     (finding,) = report.at_least("high")
     assert FAULTS[kind] in finding.text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -62,7 +63,7 @@ def _flags(options: argparse.Namespace) -> list[str]:
 def _write(options: argparse.Namespace, report: Any) -> None:
     from rlvr.envs.validation.render import as_html, as_markdown, as_openenv
 
-    files = {
+    files: dict[Path | None, Callable[[], str]] = {
         options.json: lambda: json.dumps(report.to_dict(), indent=1),
         options.openenv: lambda: json.dumps(as_openenv(report), indent=1),
         options.markdown: lambda: as_markdown(report),
