@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import gymnasium as gym
 
-from rlvr.envs.validation import Report, validate
+from rlvr.envs.validation import ValidationReport, validate
 
 AUDIT: Final = (
     "runtime.startup",
@@ -20,7 +20,7 @@ AUDIT: Final = (
 MINUTES: Final = 60.0
 
 
-def audit(env: gym.Env[Any, Any], tasks: int = 20, seed: int = 0) -> Report:
+def audit(env: gym.Env[Any, Any], tasks: int = 20, seed: int = 0) -> ValidationReport:
     """Attack ``tasks`` tasks of every level (rows, for a table).
 
     Args:

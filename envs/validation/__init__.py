@@ -18,10 +18,18 @@ import gymnasium as gym
 from rlvr.envs.core.text_env import TextEnv
 from rlvr.envs.validation import clear, hack, learnable, sound
 from rlvr.envs.validation.context import CHECKS, Validation, run_check
-from rlvr.envs.validation.report import GROUPS, CheckResult, Finding, Replay, Report
-from rlvr.envs.validation.subject import ApiFault, Episode, NotApplicable, OutOfTime, Subject, Watch, described
+from rlvr.envs.validation.report import GROUPS, CheckResult, Finding, Replay, ValidationReport
+from rlvr.envs.validation.subject import (
+    ApiFault,
+    NotApplicable,
+    OutOfTime,
+    Subject,
+    ValidationEpisode,
+    Watch,
+    described,
+)
 
-__all__ = ["CHECKS", "CheckResult", "Finding", "Replay", "Report", "validate"]
+__all__ = ["CHECKS", "CheckResult", "Finding", "Replay", "ValidationReport", "validate"]
 
 MODULES: Final = (sound, clear, hack, learnable)
 TASKS: Final = 8  # of each level
@@ -40,7 +48,7 @@ def validate(
     watch: Watch | None = None,
     begins: Callable[[str], None] | None = None,
     done: Callable[[CheckResult], None] | None = None,
-) -> Report:
+) -> ValidationReport:
     """Run the checks on an environment in this process, so that a call that never returns is waited for.
 
     Args:
@@ -88,10 +96,10 @@ def _validated(
     minutes: float,
     begins: Callable[[str], None] | None,
     done: Callable[[CheckResult], None] | None,
-) -> Report:
+) -> ValidationReport:
     count = tasks if tasks is not None else max(3, min(TASKS, MANY // subject.levels))
     validation = Validation(subject, count, seed)
-    report = Report(subject.name, [], source_digest=digest_of(subject.env))
+    report = ValidationReport(subject.name, [], source_digest=digest_of(subject.env))
     fatal = ""
     for number, id in enumerate(ids):
         share = max(2.0, 2.0 * (began + 60 * minutes - time.monotonic()) / (len(ids) - number))
@@ -115,7 +123,7 @@ def _validated(
     return report
 
 
-def _few(validation: Validation) -> list[Episode]:
+def _few(validation: Validation) -> list[ValidationEpisode]:
     """A few episodes to play again elsewhere: the expert's, and idle ones."""
     if "experts" not in vars(validation):
         return []

@@ -11,7 +11,7 @@ from typing import Any, Final
 from rlvr.envs.validation.context import Skip, Validation, check
 from rlvr.envs.validation.report import CheckResult, Severity
 from rlvr.envs.validation.search import probe_reads, probe_writes
-from rlvr.envs.validation.subject import Episode, NotApplicable
+from rlvr.envs.validation.subject import NotApplicable, ValidationEpisode
 
 CLEAR: Final = "Clear"
 LEAKS: Final = 0.5  # share of prompts that may hold the answer by chance
@@ -60,8 +60,8 @@ def _stands_in_prompts(v: Validation, result: CheckResult) -> None:
         if answer is None or len(answer) < 2:
             continue
         tried += 1
-        told = episode.observations[0] + str(episode.first_info.get("system", ""))
-        if re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", told):
+        prompt = episode.observations[0] + str(episode.first_info.get("system", ""))
+        if re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", prompt):
             held, example = held + 1, episode
     result.tries += tried
     result.measured |= {"answers in prompts": held, "prompts": tried}
@@ -203,7 +203,7 @@ def _unasked_words(v: Validation, result: CheckResult) -> None:
 def _variants(v: Validation, result: CheckResult) -> None:
     """Replies that mean the same: refused ones are a finding where no text says that the form matters."""
     tried: Counter[str] = Counter()
-    refused: dict[str, list[Episode]] = {}
+    refused: dict[str, list[ValidationEpisode]] = {}
     for episode in v.solved[:6]:
         text = episode.actions[-1]
         for name, variant in variants(text):

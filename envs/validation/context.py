@@ -14,12 +14,12 @@ from rlvr.envs.validation.attacks import boxed
 from rlvr.envs.validation.report import Check, CheckResult, Severity
 from rlvr.envs.validation.subject import (
     ApiFault,
-    Episode,
     NotApplicable,
     OutOfTime,
     Policy,
     Subject,
     TaskRef,
+    ValidationEpisode,
     always,
     described,
     in_order,
@@ -73,7 +73,7 @@ class Validation:
     # what is known of it
 
     @cached_property
-    def experts(self) -> list[Episode]:
+    def experts(self) -> list[ValidationEpisode]:
         """The expert's episode of each task, in the order of ``refs``; empty without an expert."""
         policy = self.subject.expert(self.subject.env)
         if policy is None:
@@ -83,12 +83,12 @@ class Validation:
         except NotImplementedError:
             return []
 
-    def _by_expert(self, ref: TaskRef, policy: Policy) -> Episode:
+    def _by_expert(self, ref: TaskRef, policy: Policy) -> ValidationEpisode:
         self.at = ref
         return self.subject.play(ref, policy)
 
     @cached_property
-    def solved(self) -> list[Episode]:
+    def solved(self) -> list[ValidationEpisode]:
         """The expert's episodes that reached the maximum, else what a search found."""
         return [episode for episode in self.experts if self.full(episode)]
 
@@ -117,7 +117,7 @@ class Validation:
         """Of the range of rewards."""
         return self.range.high - self.range.low
 
-    def full(self, episode: Episode) -> bool:
+    def full(self, episode: ValidationEpisode) -> bool:
         """Whether an episode was paid the maximum, or the environment says that it succeeded."""
         if not episode.valid or not episode.actions:
             return False
@@ -125,11 +125,11 @@ class Validation:
             return episode.success
         return episode.total >= self.range.high - 1e-6 - 0.001 * self.width or episode.success is True
 
-    def not_full(self, episode: Episode) -> bool:
+    def not_full(self, episode: ValidationEpisode) -> bool:
         """Whether an episode about the policy was paid less than the maximum."""
         return episode.valid and not self.full(episode)
 
-    def paid(self, episode: Episode) -> bool:
+    def paid(self, episode: ValidationEpisode) -> bool:
         """Whether an episode was paid anything, above 0 and above the lowest return."""
         floor = max(0.0, self.range.low)
         return episode.valid and (episode.total > floor + SLACK * self.width or self.full(episode))
@@ -141,18 +141,18 @@ class Validation:
 
     # playing
 
-    def plays(self, ref: TaskRef, policy: Policy | Sequence[str], **limits: Any) -> Episode:
+    def plays(self, ref: TaskRef, policy: Policy | Sequence[str], **limits: Any) -> ValidationEpisode:
         """An episode on the environment that most are played on; the same text again and again, if it is one."""
         self.at = ref
         if isinstance(policy, str):
             return self.subject.play(ref, always(policy), **limits)
         return self.subject.play(ref, policy if callable(policy) else in_order(policy), **limits)
 
-    def attempt(self, ref: TaskRef, text: str) -> Episode:
+    def attempt(self, ref: TaskRef, text: str) -> ValidationEpisode:
         """The same text until the episode ends or pays; with an invalid verdict it has ended, too."""
         return self.plays(ref, text, until=self.paid)
 
-    def shown(self, episode: Episode, holds: Callable[[Episode], bool]) -> bool:
+    def shown(self, episode: ValidationEpisode, holds: Callable[[ValidationEpisode], bool]) -> bool:
         """Whether the same actions show the same twice more, each time on a new environment."""
         return all(holds(self.subject.fresh(episode.ref, in_order(episode.actions))) for _ in range(2))
 

@@ -20,7 +20,7 @@ from rlvr.envs.validation.attacks import (
 from rlvr.envs.validation.choice_attacks import BARE, OPTION, OPTIONS, ChoiceQuestion, accuracy, allowed, taken_apart
 from rlvr.envs.validation.context import Skip, Validation, check
 from rlvr.envs.validation.report import CheckResult
-from rlvr.envs.validation.subject import Episode, NotApplicable, TaskRef
+from rlvr.envs.validation.subject import NotApplicable, TaskRef, ValidationEpisode
 
 HARD: Final = "Hard to game"
 SLOW: Final = 0.2  # seconds one reply may take to grade, where a task does not say otherwise (``patience``)
@@ -95,7 +95,7 @@ def attack(v: Validation, result: CheckResult, name: str, make: Attack, mostly: 
     result.measured["slowest"] = max(result.measured.get("slowest", 0.0), round(slowest, 4))
 
 
-def _add_fault(result: CheckResult, name: str, episode: Episode) -> None:
+def _add_fault(result: CheckResult, name: str, episode: ValidationEpisode) -> None:
     verdict = episode.verdict
     why = episode.error or (f"{verdict.status}: {verdict.reason}" if verdict else "")
     result.add(name, f"{name}: ends the episode with a fault at {episode.ref}: {why}", replay=episode.replay)
@@ -106,7 +106,7 @@ def _patience(v: Validation) -> float:
     return float(getattr(task, "patience", SLOW if v.subject.text_env else 5.0))
 
 
-def _slowest(v: Validation, episode: Episode) -> float:
+def _slowest(v: Validation, episode: ValidationEpisode) -> float:
     """Seconds of its slowest step; played again where it was slow: a busy machine is not slow three times in a row."""
     slowest = episode.slowest
     for _ in range(2):
@@ -188,7 +188,7 @@ def constant(v: Validation, result: CheckResult) -> None:
             return
 
 
-def _halves(v: Validation) -> tuple[list[Episode], list[Episode]]:
+def _halves(v: Validation) -> tuple[list[ValidationEpisode], list[ValidationEpisode]]:
     """The expert's episodes of two halves of the tasks; more tasks of one level are drawn where there are few."""
     policy = v.subject.expert(v.subject.env)
     refs = [ref for ref in v.subject.refs(max(40, v.count), v.seed) if ref.level == 1]
@@ -197,13 +197,13 @@ def _halves(v: Validation) -> tuple[list[Episode], list[Episode]]:
     return solved[::2], solved[1::2]
 
 
-def _chance(episodes: list[Episode]) -> float:
+def _chance(episodes: list[ValidationEpisode]) -> float:
     """What guessing gets right: one of the options; else one half, as of yes and no."""
     options = [len(OPTION.findall(episode.observations[0])) for episode in episodes]
     return sum(1 / count for count in options) / len(options) if min(options) >= 2 else 0.5
 
 
-def smallest(v: Validation, episode: Episode, tries: int = 60) -> str:
+def smallest(v: Validation, episode: ValidationEpisode, tries: int = 60) -> str:
     """The last action with all pieces left out that it is paid the maximum without."""
     prefix, text = episode.actions[:-1], episode.actions[-1]
     size = max(1, len(text) // 2)
@@ -346,7 +346,9 @@ def length(v: Validation, result: CheckResult) -> None:
             return
 
 
-def _compare(v: Validation, result: CheckResult, name: str, before: Episode, after: Episode) -> None:
+def _compare(
+    v: Validation, result: CheckResult, name: str, before: ValidationEpisode, after: ValidationEpisode
+) -> None:
     if not (before.valid and after.valid) or after.total <= before.total + SLACK_OF_LENGTH * v.width:
         return
     if v.shown(after, lambda played: played.total > before.total + SLACK_OF_LENGTH * v.width):
@@ -357,7 +359,7 @@ def _compare(v: Validation, result: CheckResult, name: str, before: Episode, aft
 SLACK_OF_LENGTH: Final = 0.01
 
 
-def _idle(v: Validation, episode: Episode) -> Iterator[str]:
+def _idle(v: Validation, episode: ValidationEpisode) -> Iterator[str]:
     """Actions that do not end the episode, to stand before a solution."""
     for text in ("I am thinking.", "look", "wait", *episode.actions[:1]) if v.subject.texts else episode.actions[:1]:
         played = v.plays(episode.ref, [text])

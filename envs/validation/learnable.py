@@ -9,7 +9,7 @@ import numpy as np
 
 from rlvr.envs.validation.context import Skip, Validation, check
 from rlvr.envs.validation.report import CheckResult
-from rlvr.envs.validation.subject import Episode, NotApplicable
+from rlvr.envs.validation.subject import NotApplicable, ValidationEpisode
 
 LEARNABLE: Final = "Learnable"
 GROUP: Final = 8
@@ -54,11 +54,11 @@ def variance_bound(v: Validation, result: CheckResult) -> None:
             result.add(kind, text)
 
 
-def _mixed(v: Validation, episode: Episode, share: float, rng: np.random.Generator) -> float:
+def _mixed(v: Validation, episode: ValidationEpisode, share: float, rng: np.random.Generator) -> float:
     """The return of an episode that follows the expert until its first random action, then is random."""
     follows = share ** (1 / max(1, len(episode.actions)))
 
-    def policy(env: object, played: Episode) -> str | None:
+    def policy(env: object, played: ValidationEpisode) -> str | None:
         turn = len(played.actions)
         on_path = played.actions == episode.actions[:turn]
         if on_path and turn < len(episode.actions) and rng.random() < follows:

@@ -1,4 +1,4 @@
-"""A report as text for a terminal, as Markdown, as a page of HTML, and in the form of OpenEnv's RFC 008."""
+"""A report as Markdown, as a page of HTML, and in the form of OpenEnv's RFC 008."""
 
 from __future__ import annotations
 
@@ -6,52 +6,16 @@ from html import escape
 from typing import Any, Final
 
 from rlvr.envs.core.terminal import printable
-from rlvr.envs.validation.report import GROUPS, CheckResult, Report
-
-SHOWN: Final = 3  # findings of a check that a terminal shows
-_MARK: Final = {"pass": "ok", "fail": "FOUND", "skip": "skipped", "error": "ERROR"}
-
-
-def as_text(report: Report, verbose: bool = False) -> str:
-    """For a terminal: a line for each check, its gravest findings and the command that shows each."""
-    lines = [f"{report.target}: {_summary(report)}"]
-    lines += [f"  assumed: {name} {value}" for name, value in report.assumed.items()]
-    for group in GROUPS:
-        results = [result for result in report.results if result.check.group == group]
-        if results:
-            lines.append(f"{group}")
-        for result in results:
-            detail = result.skipped or result.error
-            line = f"  {_MARK[result.status]:<8}{result.check.id:<36}{result.tries:>6} tries  {detail}"
-            lines.append(line.rstrip())
-            for finding in result.findings[: None if verbose else SHOWN]:
-                lines.append(f"      {finding.severity}: {finding.text}")
-                if finding.replay:
-                    lines.append(f"      show it: {finding.replay.command(report.target, report.flags)}")
-            if len(result.findings) > SHOWN and not verbose:
-                lines.append(f"      and {len(result.findings) - SHOWN} more")
-    return printable("\n".join(lines))
-
-
-def _summary(report: Report) -> str:
-    counts = {"high": 0, "medium": 0, "low": 0, "note": 0}
-    for _, finding in report.findings:
-        counts[finding.severity] += 1
-    errors = sum(bool(result.error) for result in report.results)
-    words = [f"{count} {severity}" for severity, count in counts.items() if count]
-    words += [f"{errors} checks that raised"] if errors else []
-    if report.clean:
-        return f"clean{' (' + ', '.join(words) + ')' if words else ''}"
-    return f"FINDINGS: {', '.join(words)}"
+from rlvr.envs.validation.report import CheckResult, ValidationReport, summary
 
 
 def _cell(value: Any) -> str:
     return str(value).replace("|", "\\|").replace("\n", " ")
 
 
-def as_markdown(report: Report) -> str:
+def as_markdown(report: ValidationReport) -> str:
     """A page of Markdown: the verdict, a table of the checks, and the findings with their commands."""
-    lines = [f"# Validation of `{report.target}`", "", f"**{report.verdict}**: {_summary(report)}.", ""]
+    lines = [f"# Validation of `{report.target}`", "", f"**{report.verdict}**: {summary(report)}.", ""]
     lines += [f"- assumed: {name} {value}" for name, value in report.assumed.items()]
     lines += ["", "| group | check | RFC 008 | status | tries | what holds |", "|---|---|---|---|---|---|"]
     for result in report.results:
@@ -78,7 +42,7 @@ vertical-align:top}.fail,.error,.high{color:#b00020}.pass{color:#17692f}.skip,.n
 pre{background:#f5f5f5;padding:.5rem;overflow-x:auto;white-space:pre-wrap;word-break:break-all}"""
 
 
-def as_html(report: Report) -> str:
+def as_html(report: ValidationReport) -> str:
     """One page without scripts; every text of the environment is escaped."""
     rows = "".join(_row(result) for result in report.results)
     findings = "".join(
@@ -96,7 +60,7 @@ def as_html(report: Report) -> str:
     title = f"Validation of {escape(printable(report.target))}"
     return (
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><style>{STYLE}</style>"
-        f"<h1>{title}</h1><p class={report.verdict}><b>{report.verdict}</b>: {escape(_summary(report))}</p>"
+        f"<h1>{title}</h1><p class={report.verdict}><b>{report.verdict}</b>: {escape(summary(report))}</p>"
         f"<ul>{assumed}</ul>{'<h2>Findings</h2>' + findings if findings else ''}<h2>Checks</h2><table><tr><th>group"
         f"<th>check<th>RFC 008<th>status<th>tries<th>what holds</tr>{rows}</table></html>\n"
     )
@@ -120,7 +84,7 @@ def _row(result: CheckResult) -> str:
 PREFIXES: Final = {"static": 1, "runtime": 2, "semantic": 3}  # of local checks, with their levels
 
 
-def as_openenv(report: Report) -> dict[str, Any]:
+def as_openenv(report: ValidationReport) -> dict[str, Any]:
     """The JSON of RFC 008: local checks alone; what an author cannot run there, an operator's lane, is left out.
 
     A target that is no package of theirs has no manifest, and the served environment's signature stands for it.

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from rlvr.envs.core.terminal import printable
+
 Severity = Literal["note", "low", "medium", "high"]
 SEVERITIES: Final[tuple[Severity, ...]] = ("note", "low", "medium", "high")
 Status = Literal["pass", "fail", "skip", "error"]
@@ -163,7 +165,7 @@ class CheckResult:
 
 
 @dataclass(slots=True)
-class Report:
+class ValidationReport:
     """All checks of one environment.
 
     Attributes:
@@ -218,6 +220,42 @@ class Report:
         }
 
     def __str__(self) -> str:
-        from rlvr.envs.validation.render import as_text
-
         return as_text(self)
+
+
+SHOWN: Final = 3  # findings of a check that a terminal shows
+_MARK: Final = {"pass": "ok", "fail": "FOUND", "skip": "skipped", "error": "ERROR"}
+
+
+def as_text(report: ValidationReport, verbose: bool = False) -> str:
+    """For a terminal: a line for each check, its gravest findings and the command that shows each."""
+    lines = [f"{report.target}: {summary(report)}"]
+    lines += [f"  assumed: {name} {value}" for name, value in report.assumed.items()]
+    for group in GROUPS:
+        results = [result for result in report.results if result.check.group == group]
+        if results:
+            lines.append(f"{group}")
+        for result in results:
+            detail = result.skipped or result.error
+            line = f"  {_MARK[result.status]:<8}{result.check.id:<36}{result.tries:>6} tries  {detail}"
+            lines.append(line.rstrip())
+            for finding in result.findings[: None if verbose else SHOWN]:
+                lines.append(f"      {finding.severity}: {finding.text}")
+                if finding.replay:
+                    lines.append(f"      show it: {finding.replay.command(report.target, report.flags)}")
+            if len(result.findings) > SHOWN and not verbose:
+                lines.append(f"      and {len(result.findings) - SHOWN} more")
+    return printable("\n".join(lines))
+
+
+def summary(report: ValidationReport) -> str:
+    """How many findings of which severity."""
+    counts = {"high": 0, "medium": 0, "low": 0, "note": 0}
+    for _, finding in report.findings:
+        counts[finding.severity] += 1
+    errors = sum(bool(result.error) for result in report.results)
+    words = [f"{count} {severity}" for severity, count in counts.items() if count]
+    words += [f"{errors} checks that raised"] if errors else []
+    if report.clean:
+        return f"clean{' (' + ', '.join(words) + ')' if words else ''}"
+    return f"FINDINGS: {', '.join(words)}"

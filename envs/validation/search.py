@@ -13,7 +13,7 @@ import gymnasium as gym
 
 from rlvr.envs.validation.context import Validation
 from rlvr.envs.validation.report import CheckResult
-from rlvr.envs.validation.subject import Episode, NotApplicable, TaskRef, in_order, legal_actions, words_of
+from rlvr.envs.validation.subject import NotApplicable, TaskRef, ValidationEpisode, in_order, legal_actions, words_of
 
 TRIES: Final = 300  # episodes that the search plays of each task
 TASKS: Final = 4
@@ -41,7 +41,7 @@ def search_solution(v: Validation, result: CheckResult) -> None:
         result.add("maximum not shown", text, severity="note", best=best)
 
 
-def _searched(v: Validation, ref: TaskRef) -> tuple[Episode | None, int, float]:
+def _searched(v: Validation, ref: TaskRef) -> tuple[ValidationEpisode | None, int, float]:
     """A solution, how many episodes were played, and the best return."""
     waiting: list[list[str]] = [[]]
     tries, best = 0, -float("inf")
@@ -66,7 +66,7 @@ def _searched(v: Validation, ref: TaskRef) -> tuple[Episode | None, int, float]:
     return None, tries, best
 
 
-def candidates(episode: Episode, space: Any) -> Iterator[str]:
+def candidates(episode: ValidationEpisode, space: Any) -> Iterator[str]:
     """Actions that a policy could write now, the likeliest first, each once."""
     seen = set()
     for action in _candidates(episode, space):
@@ -75,7 +75,7 @@ def candidates(episode: Episode, space: Any) -> Iterator[str]:
             yield action
 
 
-def _candidates(episode: Episode, space: Any) -> Iterator[str]:
+def _candidates(episode: ValidationEpisode, space: Any) -> Iterator[str]:
     yield from legal_actions(episode)
     if isinstance(space, gym.spaces.Discrete):
         yield from map(str, range(space.start, space.start + min(space.n, 50)))
@@ -197,7 +197,7 @@ def probe_reads(v: Validation, result: CheckResult) -> None:
     """List and read what can be; the answer under a telling name, which the expert has no need to read, is a leak."""
     if v.subject.discrete or not v.subject.texts or not _is_world(v):
         return
-    hits: dict[str, list[tuple[Episode, str]]] = {}
+    hits: dict[str, list[tuple[ValidationEpisode, str]]] = {}
     solved = [episode for episode in v.solved if episode.actions][:WORLDS]
     for episode in solved:
         answers = _answers(v, episode)
@@ -216,9 +216,9 @@ def probe_reads(v: Validation, result: CheckResult) -> None:
             result.tries += 1
             if played.error or not played.actions:
                 continue
-            said = played.observations[-1]
+            shown_text = played.observations[-1]
             for answer in answers:
-                if answer in said and answer not in episode.asked and answer not in command:
+                if answer in shown_text and answer not in episode.asked and answer not in command:
                     hits.setdefault(command, []).append((played, answer))
                     break
     for command, shown in hits.items():
@@ -237,7 +237,7 @@ def _is_world(v: Validation) -> bool:
     return not v.plays(v.refs[0], "I am waiting.", turns=2).ended
 
 
-def _answers(v: Validation, episode: Episode) -> list[str]:
+def _answers(v: Validation, episode: ValidationEpisode) -> list[str]:
     """What the last action of a solution says, and the longer texts that its actions write."""
     texts = [v.core(episode.actions[-1]), *episode.actions[-1].split(maxsplit=1)[1:]]
     texts += [action.split(maxsplit=2)[-1] for action in episode.actions if len(action.split(maxsplit=2)) == 3]

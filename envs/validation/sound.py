@@ -17,7 +17,7 @@ from rlvr.envs.validation.attacks import IDLE, ODD
 from rlvr.envs.validation.context import Skip, Validation, check
 from rlvr.envs.validation.report import CheckResult
 from rlvr.envs.validation.search import search_solution
-from rlvr.envs.validation.subject import ApiFault, Episode, NotApplicable, TaskRef, in_order
+from rlvr.envs.validation.subject import ApiFault, NotApplicable, TaskRef, ValidationEpisode, in_order
 
 SOUND: Final = "Sound"
 LONG: Final = 1_000  # turns after which an episode that has not ended is said not to end
@@ -83,7 +83,7 @@ def reward_well_formed(v: Validation, result: CheckResult) -> None:
     "Parts of the reward that are named add up to it.",
     number=33,
     severity="low",
-    remedy="Report each part with its weight, so that their sum is the reward.",
+    remedy="ValidationReport each part with its weight, so that their sum is the reward.",
 )
 def reward_attribution(v: Validation, result: CheckResult) -> None:
     """Add up what the info names as parts of the reward."""
@@ -119,7 +119,7 @@ def seed_control(v: Validation, result: CheckResult) -> None:
         result.tries += 6
         if len(set(firsts)) > 1:
             text = f"six resets with {ref} gave {len(set(firsts))} first observations"
-            result.add("repeats", text, replay=Episode(ref).replay, resets=6, distinct=len(set(firsts)))
+            result.add("repeats", text, replay=ValidationEpisode(ref).replay, resets=6, distinct=len(set(firsts)))
             break
     firsts = [_first(v.plays(ref, ())) for ref in v.refs[: max(8, v.count)] if ref.level == 1]
     result.measured |= {"seeds": len(firsts), "distinct": len(set(firsts))}
@@ -174,7 +174,7 @@ def replayability(v: Validation, result: CheckResult) -> None:
         ends = []
         for _ in range(2):
             env.set_state(state)
-            going = Episode(episode.ref, played.first_info, observations=[""])
+            going = ValidationEpisode(episode.ref, played.first_info, observations=[""])
             for action in episode.actions[middle:]:
                 v.subject.step(env, going, action)
                 if going.ended or going.error:
@@ -295,7 +295,7 @@ def floor_gap(v: Validation, result: CheckResult) -> None:
             _judge_floor(v, result, name, episodes)
 
 
-def _judge_floor(v: Validation, result: CheckResult, name: str, episodes: list[Episode]) -> None:
+def _judge_floor(v: Validation, result: CheckResult, name: str, episodes: list[ValidationEpisode]) -> None:
     mean = sum(episode.total for episode in episodes) / len(episodes)
     full = [episode for episode in episodes if v.full(episode)]
     paid = [episode for episode in episodes if v.paid(episode)]
@@ -371,8 +371,8 @@ def fault_is_no_zero(v: Validation, result: CheckResult) -> None:
         result.tries += 1
         if v.full(episode) or not episode.valid:
             continue
-        said = "\n".join([episode.observations[-1], *(str(value)[:2_000] for value in episode.last.values())])
-        if match := MISSING.search(said):
+        written = "\n".join([episode.observations[-1], *(str(value)[:2_000] for value in episode.last.values())])
+        if match := MISSING.search(written):
             text = f"the expert's solution is scored {episode.total:g} where {match[0]!r} is reported, at {episode.ref}"
             result.add("reported", text, replay=episode.replay)
             return
@@ -539,7 +539,7 @@ def parts_of(actions: list[str]) -> Iterator[list[str]]:
             return
 
 
-def _first(episode: Episode) -> tuple[str, bytes]:
+def _first(episode: ValidationEpisode) -> tuple[str, bytes]:
     return episode.observations[0], episode.images[0]
 
 
@@ -554,7 +554,7 @@ def _idle_text(v: Validation) -> str:
     return v.subject.sampled(v.subject.env, episode, np.random.default_rng(0))
 
 
-def _difference(episodes: list[Episode]) -> str:
+def _difference(episodes: list[ValidationEpisode]) -> str:
     kinds = ("an observation", "an image", "a reward", "the end", "the truncation", "the error")
     for kind, values in zip(kinds, zip(*(each.transcript() for each in episodes), strict=True), strict=True):
         if any(value != values[0] for value in values[1:]):
@@ -564,7 +564,7 @@ def _difference(episodes: list[Episode]) -> str:
 
 def _beside(
     v: Validation, env: Any, ref: TaskRef, actions: list[str], neighbour: Any, other: TaskRef, others: list[str]
-) -> Episode:
+) -> ValidationEpisode:
     """An episode of ``ref`` between whose steps another environment plays ``other``."""
     mine = v.subject.begin(ref, env)
     theirs = v.subject.begin(other, neighbour)

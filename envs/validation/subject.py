@@ -59,7 +59,7 @@ class TaskRef:
 
 
 @dataclass(slots=True)
-class Episode:
+class ValidationEpisode:
     """One episode as it was played.
 
     Attributes:
@@ -147,7 +147,7 @@ class Watch(Protocol):
         """A call begins, and what it plays; None: it has returned."""
 
 
-Policy = Callable[[gym.Env[Any, Any], Episode], str | None]
+Policy = Callable[[gym.Env[Any, Any], ValidationEpisode], str | None]
 
 
 def always(text: str) -> Policy:
@@ -219,8 +219,8 @@ class Subject:
         *,
         env: gym.Env[Any, Any] | None = None,
         turns: int = MAX_TURNS,
-        until: Callable[[Episode], bool] | None = None,
-    ) -> Episode:
+        until: Callable[[ValidationEpisode], bool] | None = None,
+    ) -> ValidationEpisode:
         """An episode: until it ends, ``policy`` gives None, ``until`` says so, or ``turns`` are over.
 
         Raises:
@@ -238,7 +238,7 @@ class Subject:
                 break
         return episode
 
-    def begin(self, ref: TaskRef, env: gym.Env[Any, Any]) -> Episode:
+    def begin(self, ref: TaskRef, env: gym.Env[Any, Any]) -> ValidationEpisode:
         """The episode after ``reset``."""
         self._before(Replay(ref.seed, dict(ref.options)))
         self.episodes += 1
@@ -252,11 +252,11 @@ class Subject:
             self._after()
         if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], Mapping):
             raise ApiFault(f"reset gives an observation and an info, not {type(result).__name__} {str(result)[:80]!r}")
-        episode = Episode(ref, result[1])
+        episode = ValidationEpisode(ref, result[1])
         self._observe(episode, result[0])
         return episode
 
-    def step(self, env: gym.Env[Any, Any], episode: Episode, text: str) -> None:
+    def step(self, env: gym.Env[Any, Any], episode: ValidationEpisode, text: str) -> None:
         """Play one action; the episode is changed."""
         action = self.action_of(text)
         episode.actions.append(text)
@@ -286,7 +286,7 @@ class Subject:
         episode.infos.append(info)
         self._observe(episode, observation)
 
-    def fresh(self, ref: TaskRef, policy: Policy, **limits: Any) -> Episode:
+    def fresh(self, ref: TaskRef, policy: Policy, **limits: Any) -> ValidationEpisode:
         """As `play`, on a new environment."""
         with self.new() as env:
             return self.play(ref, policy, env=env, **limits)
@@ -324,7 +324,7 @@ class Subject:
             raise NotApplicable(f"{text[:40]!r} names no action of {space}")
         return action
 
-    def sampled(self, env: gym.Env[Any, Any], episode: Episode, rng: np.random.Generator) -> str:
+    def sampled(self, env: gym.Env[Any, Any], episode: ValidationEpisode, rng: np.random.Generator) -> str:
         """A random action: a legal one where the environment lists them, else one of its action space."""
         if legal := legal_actions(episode):
             return str(legal[rng.integers(len(legal))])
@@ -369,7 +369,7 @@ class Subject:
         if self.watch is not None:
             self.watch(None)
 
-    def _observe(self, episode: Episode, observation: Any) -> None:
+    def _observe(self, episode: ValidationEpisode, observation: Any) -> None:
         image = image_of(observation) if isinstance(observation, (str, Mapping)) else None
         episode.images.append(b"" if image is None else np.asarray(image).tobytes())
         episode.observations.append(observation_text(observation))
@@ -408,7 +408,7 @@ def observation_text(observation: Any) -> str:
     return str(observation)
 
 
-def legal_actions(episode: Episode) -> list[str]:
+def legal_actions(episode: ValidationEpisode) -> list[str]:
     """The legal moves that the last info lists; none where it lists none."""
     info = episode.last or episode.first_info
     for key in ("legal_actions", "legal_moves", "available_actions", "valid_actions", "admissible_commands"):
@@ -426,7 +426,7 @@ def words_of(text: str) -> list[str]:
     return list(dict.fromkeys(word.strip(".,;:!?\"'`()[]{}<>") for word in text.split() if any(map(str.isalnum, word))))
 
 
-def _expert_action(env: gym.Env[Any, Any], episode: Episode, name: str) -> str | None:
+def _expert_action(env: gym.Env[Any, Any], episode: ValidationEpisode, name: str) -> str | None:
     knows = getattr(env.unwrapped, name)
     if callable(knows):
         needed = [each for each in inspect.signature(knows).parameters.values() if each.default is each.empty]

@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from rlvr.envs.sandbox.inside import kernel
 from rlvr.envs.validation import CHECKS, ordered
-from rlvr.envs.validation.report import GROUPS, Check, CheckResult, Replay, Report
-from rlvr.envs.validation.worker import SIZE, Trace
+from rlvr.envs.validation.report import GROUPS, Check, CheckResult, Replay, ValidationReport
+from rlvr.envs.validation.worker import SIZE, CallTrace
 
 CALL_SECONDS: Final = 60.0  # that one reset or step may take
 MEMORY: Final = 4 << 30  # bytes of all processes of the target
@@ -73,7 +73,7 @@ def validate_target(
     seed: int = 0,
     minutes: float = 5.0,
     checks: list[str] | None = None,
-) -> Report:
+) -> ValidationReport:
     """Run all checks on what ``target`` names (`rlvr.envs.validation.targets`), in processes that are watched.
 
     Raises:
@@ -81,7 +81,7 @@ def validate_target(
     """
     began = time.monotonic()
     waiting = ordered() if checks is None else list(checks)
-    report = Report(target, [])
+    report = ValidationReport(target, [])
     bounds = CheckResult(BOUNDS)
     request = {
         "do": "validate", "target": target, "settings": dict(settings or {}), "tasks": tasks, "seed": seed,
@@ -139,7 +139,7 @@ def _require_accepted(outcome: Outcome) -> None:
         raise ValueError(refused)
 
 
-def _collect(report: Report, outcome: Outcome, waiting: list[str]) -> None:
+def _collect(report: ValidationReport, outcome: Outcome, waiting: list[str]) -> None:
     """Take what a worker has sent into the report."""
     results = [message["result"] for message in outcome.messages if "result" in message]
     if not results:
@@ -179,7 +179,7 @@ def _judge(bounds: CheckResult, outcome: Outcome, request: dict[str, Any], check
     bounds.add("ends", text, severity=severity, replay=replay)  # type: ignore[arg-type]
 
 
-def _elsewhere(report: Report, request: dict[str, Any], left: float) -> CheckResult:
+def _elsewhere(report: ValidationReport, request: dict[str, Any], left: float) -> CheckResult:
     """Play a few episodes again in two other processes: alike, and in another folder, zone, locale and hour."""
     result = CheckResult(PORTABLE)
     if not report.played:
@@ -264,7 +264,7 @@ def run_worker(
     with tempfile.TemporaryDirectory() as scratch, _adopting() as before:
         (Path(scratch) / "request.json").write_text(json.dumps(request), encoding="utf-8")
         (Path(scratch) / "trace").write_bytes(b"\0" * SIZE)
-        trace = Trace(Path(scratch) / "trace")
+        trace = CallTrace(Path(scratch) / "trace")
         ours, theirs = os.pipe()
         command = [sys.executable, "-P", "-m", "rlvr.envs.validation.worker", scratch, str(theirs)]
         process = subprocess.Popen(
@@ -286,7 +286,7 @@ def run_worker(
     return outcome
 
 
-def _listen(outcome: Outcome, process: Any, pipe: int, trace: Trace, deadline: float, call_seconds: float) -> None:
+def _listen(outcome: Outcome, process: Any, pipe: int, trace: CallTrace, deadline: float, call_seconds: float) -> None:
     printed, pending, tail, next_look = 0, b"", b"", 0.0
     sources = {pipe: "pipe", process.stdout.fileno(): "output"}
     while True:
@@ -331,10 +331,10 @@ def _listen(outcome: Outcome, process: Any, pipe: int, trace: Trace, deadline: f
 
 def _exit_in_words(status: int, tail: bytes) -> str:
     last = tail.decode("utf-8", "replace").strip().rpartition("\n")[2][:120]
-    said = f", and last printed {last!r}" if last else ""
+    printed = f", and last printed {last!r}" if last else ""
     if status < 0:
-        return f"ends its process by {signal.Signals(-status).name}{said}"
-    return f"ends its process with status {status}{said}"
+        return f"ends its process by {signal.Signals(-status).name}{printed}"
+    return f"ends its process with status {status}{printed}"
 
 
 @contextlib.contextmanager

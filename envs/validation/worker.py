@@ -25,7 +25,7 @@ HEAD: Final = struct.Struct("<?dI")  # whether a call is under way, since when, 
 LATER: Final = 40 * 86_400.0 + 5 * 3_600.0  # seconds that the other clock is ahead
 
 
-class Trace:
+class CallTrace:
     """The call under way, in a file that the parent reads."""
 
     def __init__(self, path: Path) -> None:
@@ -64,7 +64,7 @@ def main() -> None:
         while data:
             data = data[os.write(pipe, data) :]
 
-    trace = Trace(folder / "trace")
+    trace = CallTrace(folder / "trace")
     if request.get("later"):
         _shift_clock(LATER)
     trace(Replay(None))
@@ -82,7 +82,7 @@ def main() -> None:
     send(ended=True)
 
 
-def _validate(request: dict[str, Any], target: Any, trace: Trace, send: Any) -> None:
+def _validate(request: dict[str, Any], target: Any, trace: CallTrace, send: Any) -> None:
     def done(result: CheckResult) -> None:
         send(result=result.to_dict())
 
@@ -104,7 +104,7 @@ def _validate(request: dict[str, Any], target: Any, trace: Trace, send: Any) -> 
     send(assumed=report.assumed, source_digest=report.source_digest, played=report.played)
 
 
-def _replayed(request: dict[str, Any], target: Any, trace: Trace) -> list[Any]:
+def _replayed(request: dict[str, Any], target: Any, trace: CallTrace) -> list[Any]:
     """The transcripts of replays, each on a new environment."""
     from rlvr.envs.validation.subject import TaskRef
 

@@ -10,7 +10,7 @@ import gymnasium as gym
 import pytest
 
 from rlvr.cli import main
-from rlvr.envs.validation import CHECKS, Replay, Report, validate
+from rlvr.envs.validation import CHECKS, Replay, ValidationReport, validate
 from rlvr.envs.validation.render import as_html, as_markdown, as_openenv
 from rlvr.envs.validation.report import SEVERITIES
 from rlvr.envs.validation.watched import validate_target
@@ -323,12 +323,12 @@ PLANTED: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
 ]
 
 
-def checked(kind: Callable[..., Any], *checks: str) -> Report:
+def checked(kind: Callable[..., Any], *checks: str) -> ValidationReport:
     make_split = (lambda split: kind(split)) if issubclass(kind, Splits) else None
     return validate(kind, tasks=8, checks=checks or None, make_split=make_split)
 
 
-def serious(report: Report) -> set[str]:
+def serious(report: ValidationReport) -> set[str]:
     return {check.id for check, finding in report.findings if finding.severity in ("medium", "high")}
 
 

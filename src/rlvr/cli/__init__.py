@@ -22,7 +22,6 @@ from rlvr.cli import (
     serve_model,
     sft,
     train,
-    validate,
     view,
 )
 from rlvr.cli import eval as evaluation
@@ -32,7 +31,7 @@ from rlvr.envs.core.registry import full_id
 from rlvr.envs.core.terminal import plain_output, show_traceback
 
 COMMANDS = (
-    environments, validate, evaluation, results, arena, view, export, train, launch, sft, serve_model, serve, completion
+    environments, evaluation, results, arena, view, export, train, launch, sft, serve_model, serve, completion
 )  # fmt: skip
 # What is a user's doing, and what Python raises where code is wrong. A traceback shows what is neither.
 MISTAKES = (ValueError, ImportError, OSError, gym.error.Error)
