@@ -28,7 +28,6 @@ from typing import Any
 import gymnasium as gym
 
 import rlvr
-from rlvr.envs.validation.attacks import HOPELESS
 from rlvr.envs.bridges.suite_games import PREFIXES
 from rlvr.envs.sandbox import Sandbox
 from rlvr.envs.sandbox import sandbox as sandboxes
@@ -37,6 +36,7 @@ from rlvr.envs.tools import MCP, Call, Functions, Search, write_call
 from rlvr.envs.tools.kits import Kit, SQLite
 from rlvr.envs.tools.registry import KITS
 from rlvr.envs.tools.search import Document
+from rlvr.envs.validation.attacks import HOPELESS
 
 sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
 
