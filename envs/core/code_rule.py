@@ -16,6 +16,8 @@ from typing import Any, Final
 
 import gymnasium as gym
 
+from rlvr.envs.core.registry import register_class
+
 VARIABLE: Final = "RLVR_ALLOW_CODE"  # 1: everywhere; 0: nowhere, not even from Python; inherited by processes
 _ADDRESS = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 # Gymnasium's own whose texts are data; any other foreign environment may do anything with a text.
@@ -110,10 +112,14 @@ def make_env(env_id: str, /, **settings: Any) -> gym.Env[Any, Any]:
 def require_registered(env_id: str, settings: Mapping[str, Any]) -> None:
     """Check that an id names no module, and that settings of foreign environments hold nothing that could be code.
 
+    Where settings may name code, the id may be the "module:Class" of an environment, see `register_class`.
+
     Raises:
         CodeRefused: they do, and settings may not name code.
     """
     if code_allowed():
+        if isinstance(env_id, str):
+            register_class(env_id)
         return
     if not isinstance(env_id, str) or ":" in env_id:
         require_code(f"the module in the id {env_id!r}")

@@ -57,6 +57,23 @@ def register(env_id: str, task: str, **settings: Any) -> None:
     gym.register(env_id, ENTRY_POINT, vector_entry_point=VECTOR_ENTRY_POINT, kwargs={"task": task, **settings})
 
 
+def register_class(address: str) -> None:
+    """Let ``gym.make`` take the "module:Class" of an environment of Gymnasium that nobody has registered.
+
+    It is played as ``rlvr/Gymnasium-v0`` plays one: it needs no ``split`` and no ``level``, what its actions earn is
+    its reward, and a return of 1 is success. Anything else is left as it is: ``gym.make`` says what is wrong with it.
+    """
+    module, _, name = address.rpartition(":")
+    if not module or name in gym.registry:
+        return
+    try:
+        kind = getattr(importlib.import_module(module), name, None)
+    except ImportError:
+        return
+    if isinstance(kind, type) and issubclass(kind, gym.Env):
+        register(name, "rlvr.envs.bridges.gymnasium_text:GymnasiumText", env=kind, success=1.0, reward="return")
+
+
 def register_template(env_id: str, entry_point: str, **settings: Any) -> None:
     """Register an id that needs arguments: it can be made, and is not one of those that are listed and tested.
 
