@@ -58,7 +58,7 @@ test-vllm: $(VENV)/test.stamp
 
 test-browser: $(VENV)/test.stamp
 	$(INSTALL) playwright
-	$(BIN)/pytest --quiet -rs tests/adapters/test_viewer_browser.py
+	$(BIN)/pytest --quiet -rs tests/adapters/test_viewer_browser.py tests/adapters/test_viewer_evaluations_browser.py
 
 # What the docs say of the registries: the gallery, the README's counts, the algorithms' pages and examples, the
 # reference of commands, fields and names, the stub of rlvr.algorithms, and the table of frameworks from what their tests last found.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 STATIC = {"view.css": "text/css"} | {
     f"{name}.js": "text/javascript"
-    for name in ("base", "charts", "episodes", "conversation", "tokens", "signs", "forks", "main")
+    for name in "base charts episodes markdown conversation tokens signs evaluations forks main".split()
 }
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; base-uri 'none'; "
@@ -132,14 +132,17 @@ def application(pages: Pages, key: str, regrade: Regrade | None = None, forks: F
     def grade(request: Request, body: Mapping[str, Any]) -> Any:
         if regrade is None:
             raise ValueError("this viewer does not grade: start it without --read-only")
-        number = _episode_number(request)
+        number = episode_number(request)
         _, row = pages.index.trace(number)
         return regrade(pages.index.raw(number), row["source"])
 
     def begin(request: Request, body: Mapping[str, Any]) -> Any:
-        number = _episode_number(request)
+        number = episode_number(request)
         _, row = pages.index.trace(number)
         return _playing(forks).start(pages.index.raw(number), row, body.get("turn"))
+
+    def episode_number(request: Request) -> int:
+        return pages.index.number_of(str(request.path_params["number"]))
 
     able = {"regrade": regrade is not None, "fork": forks is not None}
     routes = [
@@ -150,9 +153,13 @@ def application(pages: Pages, key: str, regrade: Regrade | None = None, forks: F
         Route("/api/choices", answered(lambda request: pages.choices())),
         Route("/api/episodes", answered(lambda request: pages.episodes(dict(request.query_params)))),
         Route("/api/signs", answered(lambda request: pages.signs(dict(request.query_params)))),
-        Route("/api/episode/{number}", answered(lambda request: pages.episode(_episode_number(request)))),
-        Route("/api/tokens/{number}", answered(lambda request: pages.tokens(_episode_number(request)))),
-        Route("/api/group/{number}", answered(lambda request: pages.group(_episode_number(request)))),
+        Route("/api/evaluations", answered(lambda request: pages.evaluations())),
+        Route("/api/evaluation", answered(lambda request: pages.evaluation(request.query_params.get("source", "")))),
+        Route("/api/compare", answered(lambda request: pages.compared(request.query_params.getlist("source")))),
+        Route("/api/episode/{number}", answered(lambda request: pages.episode(episode_number(request)))),
+        Route("/api/record/{number}", answered(lambda request: pages.index.record(episode_number(request)))),
+        Route("/api/tokens/{number}", answered(lambda request: pages.tokens(episode_number(request)))),
+        Route("/api/group/{number}", answered(lambda request: pages.group(episode_number(request)))),
         Route("/api/regrade/{number}", posted(grade), methods=["POST"]),
         Route("/api/fork/{number}", posted(begin), methods=["POST"]),
         Route("/api/forks/{name}", answered(lambda r: _playing(forks).shown(r.path_params["name"]))),
@@ -164,18 +171,6 @@ def application(pages: Pages, key: str, regrade: Regrade | None = None, forks: F
     ]
     app: Starlette = Starlette(routes=routes)
     return ViewerGuard(app, key)
-
-
-def _episode_number(request: Request) -> int:
-    """The number of an episode in an address; at most 18 digits, as the index holds integers of 64 bits.
-
-    Raises:
-        KeyError: no episode has such a number.
-    """
-    number = str(request.path_params["number"])
-    if not (number.isascii() and number.isdecimal() and len(number) <= 18):
-        raise KeyError(f"there is no episode {number:.40}")
-    return int(number)
 
 
 def _answer(content: Callable[[], Any]) -> Response:

@@ -52,15 +52,17 @@ def exported(pages: Pages, limit: int) -> dict[str, Any]:
             raise ValueError(f"episode {number} cannot be exported: {error}") from error
         for name in ("group", "elsewhere"):
             episode[name] = [each for each in episode[name] if each["id"] in numbers]
-        data["episode"][number] = episode
+        data["episode"][row["uid"]] = episode
         data["words"][number] = _words(episode["trace"]).lower()
         if episode["tokens"]:
-            data["tokens"][number] = pages.tokens(number)
+            data["tokens"][row["uid"]] = pages.tokens(number)
         if len(episode["group"]) > 1:
-            data["group"][number] = pages.group(number)
+            data["group"][row["uid"]] = pages.group(number)
     data["state"] = pages.state() | {"regrade": False, "complete": True}
     if total > len(rows):
         data["state"]["problems"].append(f"this file holds {len(rows)} of {total} episodes")
+    data["evaluations"] = pages.evaluations()
+    data["evaluation"] = {each["name"]: pages.evaluation(each["name"]) for each in data["evaluations"]}
     data["curves"], data["choices"], data["signs"] = pages.curves(), queries.choices(reader), pages.signs({})
     return data
 

@@ -137,6 +137,16 @@ def inspect_trace(record: Mapping[str, Any]) -> Trace:
         trace.take_reward(next(iter(trace.parts.values())))
     if error := record.get("error"):
         trace.take_error(text_of(error.get("message") if isinstance(error, dict) else error))
+    models = mapping_of(record.get("model_usage"))
+    if model := next(iter(models), ""):
+        tokens = mapping_of(models[model])
+        trace.agent = {"model": text_of(model)}
+        trace.take_usage(
+            prompt_tokens=tokens.get("input_tokens"),
+            completion_tokens=tokens.get("output_tokens"),
+            cached_tokens=tokens.get("input_tokens_cache_read"),
+            reasoning_tokens=tokens.get("reasoning_tokens"),
+        )
     trace.notes = {
         name: record[name] for name in ("target", "metadata", "model_usage", "total_time") if record.get(name)
     }

@@ -16,18 +16,21 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
 from rlvr.adapters.viewer.foreign import READERS, trace_of
-from rlvr.adapters.viewer.sources import TraceSource, step_of
-from rlvr.adapters.viewer.traces import Trace
+from rlvr.adapters.viewer.light import light_record
+from rlvr.adapters.viewer.sources import TraceSource, find_sources, step_of
+from rlvr.adapters.viewer.traces import Trace, text_of
 from rlvr.agents.evaluation.reward_hacking import reply_key
 from rlvr.agents.evaluation.summary import CUT, NO_REPLY
 from rlvr.envs.core.json_text import load_json
 
-VERSION = 6
+VERSION = 7
 CHECK = 200  # lines between two looks at the clock
 SECONDS = 1.0  # between two commits
 HASH_BYTES = 64 << 20  # of words that FTS5 holds before it writes a segment
@@ -37,6 +40,7 @@ MAX_WORDS = 1 << 20  # characters of an episode that can be searched
 MAX_PROBLEMS = 50  # lines of a file that are named
 HEAD = 4_096
 PREVIEW = 200  # characters
+SECONDS_OF = ("model_seconds", "env_seconds")
 
 SCHEMA = """
 CREATE TABLE files(id INTEGER PRIMARY KEY, path TEXT UNIQUE, source TEXT, size INTEGER, mtime INTEGER, taken INTEGER,
@@ -45,7 +49,10 @@ CREATE TABLE episodes(id INTEGER PRIMARY KEY AUTOINCREMENT, file INTEGER, number
     length INTEGER, source TEXT, phase TEXT, step INTEGER, env TEXT, split TEXT, level INTEGER, status TEXT,
     reward REAL, success INTEGER, turns INTEGER, tokens INTEGER, characters INTEGER, stop TEXT, tools TEXT, error TEXT,
     task TEXT, grp TEXT, sample INTEGER, preview TEXT, answer TEXT, reply TEXT,
-    replies INTEGER, cut INTEGER, unread INTEGER, flaws TEXT);
+    replies INTEGER, cut INTEGER, unread INTEGER, flaws TEXT,
+    uid TEXT, model TEXT, seconds REAL, cost REAL, agent TEXT, light TEXT);
+CREATE INDEX by_uid ON episodes(uid);
+CREATE INDEX by_agent ON episodes(source, agent);
 CREATE INDEX by_source ON episodes(source, id);
 CREATE INDEX by_group ON episodes(grp);
 CREATE INDEX by_task ON episodes(task);
@@ -58,7 +65,7 @@ CREATE VIRTUAL TABLE words USING fts5(body, content='', columnsize=0);
 """
 COLUMNS = (
     "file number start length source phase step env split level status reward success turns tokens characters stop "
-    "tools error task grp sample preview answer reply replies cut unread flaws"
+    "tools error task grp sample preview answer reply replies cut unread flaws uid model seconds cost agent light"
 ).split()
 INSERT = f"INSERT INTO episodes({','.join(COLUMNS)}) VALUES({','.join('?' * len(COLUMNS))})"
 
@@ -76,10 +83,14 @@ class EpisodeIndex:
     Args:
         sources: what is indexed.
         folder: where the file is; `cache_folder`, or a folder for temporary files where that cannot be written.
+        paths: what the sources were found in; runs and files that come later are found there too.
     """
 
-    def __init__(self, sources: Sequence[TraceSource], folder: Path | None = None) -> None:
+    def __init__(
+        self, sources: Sequence[TraceSource], folder: Path | None = None, paths: Sequence[Path] | None = None
+    ) -> None:
         self.sources = list(sources)
+        self._paths = paths
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._lock: IO[str] | None = None
         self._local = threading.local()
@@ -93,7 +104,10 @@ class EpisodeIndex:
         self.complete = threading.Event()
 
     def _claim(self, folder: Path) -> Path:
-        named = "\n".join(str((s.folder or s.files[0]).resolve()) for s in self.sources)
+        locations = (
+            [s.location for s in self.sources] if self._paths is None else [path.resolve() for path in self._paths]
+        )
+        named = "\n".join(map(str, locations))
         name = hashlib.sha256(f"{VERSION}\n{named}".encode()).hexdigest()[:24]
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -185,6 +199,7 @@ class EpisodeIndex:
 
     def _update(self, stopped: Callable[[], bool]) -> bool:
         changed = False
+        self._look_for_sources()
         indexed = {row["path"]: row for row in self._writer.execute("SELECT * FROM files")}
         present = set()
         for source in self.sources:
@@ -202,6 +217,16 @@ class EpisodeIndex:
         self._writer.commit()
         self.complete.set()
         return changed
+
+    def _look_for_sources(self) -> None:
+        """Add the runs and files that have come since."""
+        if self._paths is None:
+            return
+        locations, names = {source.location for source in self.sources}, {source.name for source in self.sources}
+        with suppress(FileNotFoundError):  # there is none by now
+            for source in find_sources(self._paths):
+                if source.location not in locations and source.name not in names:
+                    self.sources.append(source)
 
     def commit(self) -> None:
         """Let the readers see what was taken in, once a second: each commit costs FTS5 a segment."""
@@ -278,6 +303,28 @@ class EpisodeIndex:
         except (OSError, StopIteration, ValueError) as error:
             raise ValueError(f"{path.name} has changed and does not hold this episode any more: {error}") from error
         return trace, row
+
+    def number_of(self, name: str) -> int:
+        """The number of the episode that a link names: by its number, or by what `lasting_id` made of its record.
+
+        Raises:
+            KeyError: there is none.
+        """
+        if name.isascii() and name.isdecimal() and len(name) <= 18:  # integers of 64 bits
+            return int(name)
+        row = self.reader.execute("SELECT MIN(id) FROM episodes WHERE uid = ?", (name,)).fetchone()
+        if row[0] is None:
+            raise KeyError(f"there is no episode {name:.40}")
+        return int(row[0])
+
+    def record(self, number: int) -> Any:
+        """The record of an episode as its file holds it, of a file that is no JSONL as it was understood.
+
+        Raises:
+            KeyError, ValueError: there is none.
+        """
+        trace, row = self.trace(number)
+        return asdict(trace) if Path(row["path"]).suffix in READERS else load_json(self._line(row))
 
     def raw(self, number: int) -> Any:
         """The record of an episode as its line of JSON holds it.
@@ -371,7 +418,8 @@ class _FileReading:
                 self._lines += 1
                 if line.strip():
                     try:
-                        self._take(trace_of(load_json(line)), self._taken, len(line), self._lines - 1)
+                        trace = trace_of(load_json(line))
+                        self._take(trace, self._taken, len(line), self._lines - 1, lasting_id(line.strip()))
                     except sqlite3.Error:  # of the index, not of the line
                         raise
                     except Exception as error:  # anybody wrote the line, and the others are shown without it
@@ -388,7 +436,7 @@ class _FileReading:
         """Take in all of a file that is no JSONL."""
         try:
             for number, trace in enumerate(READERS[self._path.suffix](self._path)):
-                self._take(trace, number, 0, number)
+                self._take(trace, number, 0, number, lasting_id(json.dumps(asdict(trace), default=str).encode()))
         except sqlite3.Error:
             raise
         except Exception as error:
@@ -409,8 +457,8 @@ class _FileReading:
         if len(self._problems) < MAX_PROBLEMS:
             self._problems.append(text[:300])
 
-    def _take(self, trace: Trace, start: int, length: int, number: int) -> None:
-        actions = trace.actions()
+    def _take(self, trace: Trace, start: int, length: int, number: int, uid: str) -> None:
+        actions, group = trace.actions(), self._group(trace)
         written = [message for message in trace.messages if message.is_action]
         called = sorted({call["name"] for message in written for call in message.calls if call["name"]})
         stops = [message.stop for message in written if message.stop]
@@ -422,11 +470,14 @@ class _FileReading:
             None if trace.success is None else int(trace.success),
             len(written), trace.sampled, len(actions),
             next((stop for stop in stops if stop != "stop"), stops[-1] if stops else ""),
-            " ".join(called)[:500], trace.error[:500], trace.task, self._group(trace), trace.sample, _preview(actions),
+            " ".join(called)[:500], trace.error[:500], trace.task, group, trace.sample, _preview(actions),
             reply_key(trace.answer), reply_key(trace.reply()),
             len(replies), sum(message.stop in CUT for message in replies),
             sum(message.status == "unparsable" for message in written),
             " ".join(message.flaw for message in replies if message.flaw),
+            uid, text_of(trace.agent.get("model")),
+            sum(seconds) if (seconds := [trace.usage[name] for name in SECONDS_OF if name in trace.usage]) else None,
+            trace.usage.get("cost"), json.dumps(trace.agent) if trace.agent else "", light_record(trace, group),
         )  # fmt: skip
         cursor = self._writer.execute(INSERT, [_storable(value) for value in values])
         self._writer.execute("INSERT INTO words(rowid, body) VALUES(?, ?)", (cursor.lastrowid, _words(trace)))
@@ -441,6 +492,11 @@ class _FileReading:
             before = [m.text for m in trace.messages[: next(_actions(trace), 0)]]
             named = hashlib.sha256("\0".join(before).encode("utf-8", "surrogatepass")).hexdigest()[:16]
         return f"{self._file}/{trace.step}/{named}"
+
+
+def lasting_id(content: bytes) -> str:
+    """What links name an episode by: it is made of its record, and so outlives the index. It begins with a letter."""
+    return "e" + hashlib.blake2b(content, digest_size=8).hexdigest()
 
 
 def _actions(trace: Trace) -> Iterator[int]:

@@ -36,7 +36,12 @@ def message_of(value: Mapping[str, Any]) -> ChatMessage:
         calls += written
     images += [image for image in map(image_of, list_of(value.get("images"))) if image]
     example = role == "assistant" and value.get("weight") == 0
-    return ChatMessage(role, text, reasoning, images, calls, text_of(value.get("tool_call_id")), example=example)
+    message = ChatMessage(role, text, reasoning, images, calls, text_of(value.get("tool_call_id")), example=example)
+    error = value.get("error")
+    if role == "tool" and (error or any(value.get(name) is True for name in ("is_error", "isError"))):
+        message.status = "error"
+        message.reason = text_of(error.get("message") if isinstance(error, dict) else error or "").removeprefix("true")
+    return message
 
 
 def _content(content: Any) -> tuple[str, str, list[str]]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from rlvr.adapters.viewer import queries
+from rlvr.adapters.viewer.evaluations import Evaluations
 from rlvr.adapters.viewer.index import EpisodeIndex
-from rlvr.adapters.viewer.sources import TraceSource, curves, flattened
+from rlvr.adapters.viewer.sources import FIGURES, TraceSource, curves, flattened
 from rlvr.adapters.viewer.traces import ChatMessage, Trace
 from rlvr.agents.evaluation.reward_hacking import find_signs, to_read
 from rlvr.envs.core.json_text import load_json
@@ -46,6 +48,7 @@ class Pages:
         self._decoders: dict[str, Decoder | None] = {}
         self._curves: dict[str, tuple[Any, Any]] = {}
         self._signs: dict[Any, dict[str, Any]] = {}  # the last ones that were asked for
+        self._evaluations = Evaluations(index)
 
     def state(self) -> dict[str, Any]:
         """The sources, how far the index is, and what could not be read."""
@@ -54,7 +57,31 @@ class Pages:
             {"name": source.name, "run": source.folder is not None, **status["counts"].get(source.name, _NOTHING)}
             for source in self.index.sources
         ]
-        return {"sources": sources, "complete": self.index.complete.is_set(), "problems": status["problems"]}
+        (last,) = self.index.reader.execute("SELECT COALESCE(MAX(id), 0) FROM episodes").fetchone()
+        figures = [self._figure_files(source) for source in self.index.sources if source.folder is not None]
+        version = f"{zlib.crc32(repr((last, sources, figures)).encode('utf-8', 'replace')):x}"
+        complete = self.index.complete.is_set()
+        return {"sources": sources, "complete": complete, "problems": status["problems"], "version": version}
+
+    def evaluations(self) -> list[dict[str, Any]]:
+        """Runs and files with what their episodes amount to."""
+        return self._evaluations.listed()
+
+    def evaluation(self, name: str) -> dict[str, Any]:
+        """One of them in full.
+
+        Raises:
+            KeyError: there is none.
+        """
+        return self._evaluations.page(name)
+
+    def compared(self, names: Sequence[str]) -> dict[str, Any]:
+        """Several of them side by side.
+
+        Raises:
+            KeyError, ValueError: there is none, or they are not several.
+        """
+        return self._evaluations.compared(names)
 
     def curves(self) -> dict[str, Any]:
         """Of each run the curves of its figures, and its config as values by path."""
@@ -70,11 +97,17 @@ class Pages:
 
     def _series(self, source: TraceSource) -> Any:
         assert source.folder is not None
-        files = [source.folder / name for name in ("metrics.jsonl", "timing.jsonl")]
-        state = [(os.stat(f).st_mtime_ns, os.stat(f).st_size) if f.is_file() else None for f in files]
+        state = self._figure_files(source)
         if self._curves.get(source.name, (None,))[0] != state:
             self._curves[source.name] = state, curves(source.folder)
         return self._curves[source.name][1]
+
+    @staticmethod
+    def _figure_files(source: TraceSource) -> list[tuple[int, int] | None]:
+        """Of the files of a run's figures when they were written last, and how long they are."""
+        assert source.folder is not None
+        files = [source.folder / name for name in FIGURES]
+        return [(os.stat(f).st_mtime_ns, os.stat(f).st_size) if f.is_file() else None for f in files]
 
     def _config(self, source: TraceSource) -> tuple[dict[str, str], list[str]]:
         assert source.folder is not None
@@ -114,7 +147,7 @@ class Pages:
             KeyError, ValueError: there is none.
         """
         trace, row = self.index.trace(number)
-        fields = "source env key status reward success reason answer error parts tools notes".split()
+        fields = "source env key status reward success reason answer error parts tools notes agent usage".split()
         return {
             "row": row,
             "trace": {name: getattr(trace, name) for name in fields}

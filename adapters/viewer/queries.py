@@ -12,9 +12,9 @@ from rlvr.adapters.viewer.traces import INVALID
 from rlvr.agents.evaluation.reward_hacking import GradedReply
 
 # Filters by their name in an address, and their column; several values stand with commas.
-CHOICES = ("source", "phase", "env", "split", "level", "status", "stop")
-RANGES = {"reward": "reward", "step": "step", "characters": "characters", "tokens": "tokens", "turns": "turns"}
-ORDERS = ("id", "reward", "step", "characters", "tokens", "turns", "status", "env")
+CHOICES = ("source", "phase", "env", "split", "level", "status", "stop", "model")
+RANGES = ("reward", "step", "characters", "tokens", "turns", "seconds", "cost", "cut", "unread")
+ORDERS = ("id", "status", "env", "source", "model", *RANGES)
 MAX_LIMIT = 500
 MAX_CHOICES = 200  # values that are named of a column
 _WORD = re.compile(r'"([^"]*)"|(\S+)')
@@ -23,7 +23,7 @@ _WORD = re.compile(r'"([^"]*)"|(\S+)')
 # What a page is sent of an episode; the keys of replies are for `graded_replies` alone.
 SHOWN = (
     "id, file, number, source, phase, step, env, split, level, status, reward, success, turns, tokens, characters, "
-    "stop, tools, error, task, grp, sample, preview, replies, cut, unread, flaws"
+    "stop, tools, error, task, grp, sample, preview, replies, cut, unread, flaws, uid, model, seconds, cost"
 )
 
 
@@ -60,20 +60,23 @@ def conditions(filters: Mapping[str, str]) -> tuple[str, list[Any]]:
             column = "CAST(level AS TEXT)" if name == "level" else name  # a cast would hide the others from an index
             clauses.append(f"{column} IN ({','.join('?' * len(chosen))})")
             values += chosen
-    for name, column in RANGES.items():
+    for name in RANGES:
         for end, compare in (("min", ">="), ("max", "<=")):
             if bound := filters.get(f"{end}_{name}", ""):
                 try:
                     values.append(float(bound))
                 except ValueError:
                     raise QueryError(f"{end}_{name} must be a number, got {bound!r:.40}") from None
-                clauses.append(f"{column} {compare} ?")
+                clauses.append(f"{name} {compare} ?")
     if tool := filters.get("tool", ""):
         clauses.append("' ' || tools || ' ' LIKE ? ESCAPE '\\'")
         values.append(f"% {_literal(tool)} %")
     if error := filters.get("error", ""):
         clauses.append("error LIKE ? ESCAPE '\\'")
         values.append(f"%{_literal(error)}%")
+    if flaw := filters.get("flaw", ""):
+        clauses.append("' ' || flaws || ' ' LIKE ? ESCAPE '\\'")
+        values.append(f"% {_literal(flaw)} %")
     for name in ("task", "grp"):
         if filters.get(name, ""):
             clauses.append(f"{name} = ?")

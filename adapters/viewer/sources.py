@@ -35,10 +35,20 @@ class TraceSource:
     folder: Path | None
     files: list[Path] = field(default_factory=list)
 
+    @property
+    def location(self) -> Path:
+        """The folder, or the file."""
+        return (self.folder or self.files[0]).resolve()
+
     def refresh(self) -> None:
         """Look again which files there are: a run writes new ones."""
         if self.folder is not None:
             self.files = sorted(_trace_files(self.folder, MAX_DEPTH))[:MAX_FILES]
+
+
+def default_paths() -> list[Path]:
+    """Where runs are looked for if no path is named."""
+    return [Path("runs") if Path("runs").is_dir() else Path()]
 
 
 def find_sources(paths: Sequence[Path]) -> list[TraceSource]:
@@ -47,7 +57,7 @@ def find_sources(paths: Sequence[Path]) -> list[TraceSource]:
     Raises:
         FileNotFoundError: a path is not there, or nothing that can be shown is in it.
     """
-    folders = list(paths) or [Path("runs") if Path("runs").is_dir() else Path()]
+    folders = list(paths) or default_paths()
     named_sources: list[tuple[str, TraceSource]] = []
     for path in folders:
         if not path.exists():
@@ -80,7 +90,7 @@ def _sources(path: Path) -> Iterator[TraceSource]:
 
 def is_run(folder: Path) -> bool:
     """Whether a folder is that of a training run."""
-    return any((folder / name).is_file() for name in ("metrics.jsonl", "config.yaml"))
+    return any((folder / name).is_file() for name in ("metrics.jsonl", "config.yaml", "config.sha256"))
 
 
 def _folders(folder: Path) -> Iterable[os.DirEntry[str]]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlvr.agents.conversation import FLAWS
+from rlvr.agents.evaluation.summary import USAGE
 from rlvr.envs.core.json_text import load_json
 from rlvr.envs.tasks.digests import digest_parts
 
@@ -56,7 +57,8 @@ class ChatMessage:
 @dataclass(slots=True)
 class Trace:
     """One episode. ``rows`` is the digest of its table's rows, where that is known; ``columns`` has a value for each
-    token [T] by the name of the column; ``ids`` the tokens [T].
+    token [T] by the name of the column; ``ids`` the tokens [T]. ``agent`` and ``usage`` are as `rlvr.agents.Episode`
+    has them.
     """
 
     source: str
@@ -83,11 +85,19 @@ class Trace:
     ids: list[int] = field(default_factory=list)
     columns: dict[str, list[float]] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
+    env_digest: str = ""
+    agent: dict[str, Any] = field(default_factory=dict)
+    usage: dict[str, float] = field(default_factory=dict)
 
     @property
     def sampled(self) -> int:
         """How many tokens the policy sampled."""
-        return int(sum(self.columns.get("mask", ())))
+        return int(self.usage.get("completion_tokens", sum(self.columns.get("mask", ()))))
+
+    def take_usage(self, **amounts: Any) -> None:
+        """Note what it took, by the names of `rlvr.agents.Episode.usage`; what is no number from 0 on is left out."""
+        known = {name: n for name, value in amounts.items() if (n := number_of(value)) is not None and n >= 0}
+        self.usage |= known
 
     @property
     def task(self) -> str:
@@ -241,8 +251,11 @@ def episode_trace(record: Mapping[str, Any], source: str = "rlvr") -> Trace:
         tools=text_of(record.get("tools")),
         forked_from=_origin(record.get("forked_from")),
         rows=(rows,) if re.fullmatch(r"[0-9a-f]{16}", rows) else (),
+        env_digest=digest,
+        agent=dict(mapping_of(record.get("agent"))),
         notes=notes | ({"environment": digest} if digest else {}),
     )
+    trace.take_usage(**{name: mapping_of(record.get("usage")).get(name) for name in USAGE})
     if record.get("system"):
         trace.messages.append(ChatMessage("system", text_of(record["system"])))
     for example in mappings_of(record.get("examples")):

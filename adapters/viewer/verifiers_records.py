@@ -56,6 +56,10 @@ def verifiers_trace(record: Mapping[str, Any]) -> Trace:
         trace.messages = messages_of([{"role": "system", "content": system}] * (system is not None) + opening)
     _take_outcome(trace, record, agents)
     trace.reason = f"expected: {text_of(data['answer'])}" if data.get("answer") is not None else ""
+    trace.take_usage(prompt_tokens=record.get("num_input_tokens"), completion_tokens=record.get("num_output_tokens"))
+    configs = [mapping_of(mapping_of(agent.get("agent")).get("config")) for agent in agents]
+    if model := next((text_of(config["model"]) for config in configs if config.get("model")), ""):
+        trace.agent = {"model": model}
     trace.notes = {name: record[name] for name in ("id", "task", "group", "run") if record.get(name)}
     trace.notes["agents"] = [_about(agent) for agent in agents]
     return trace

@@ -254,7 +254,10 @@ def usage_of(usage: Any, price: tuple[float, float] | None = None) -> dict[str, 
     for part, name in (("prompt_tokens_details", "cached_tokens"), ("completion_tokens_details", "reasoning_tokens")):
         details = usage.get(part)
         counts[name] = details.get(name) if isinstance(details, dict) else None
-    known = {name: n for name, n in counts.items() if type(n) in (int, float) and 0 <= n < math.inf}
+    known: dict[str, float] = {}
+    for name, n in counts.items():
+        if isinstance(n, int | float) and not isinstance(n, bool) and 0 <= n < math.inf:
+            known[name] = n
     if price is not None and "cost" not in known and {"prompt_tokens", "completion_tokens"} <= known.keys():
         known["cost"] = cost_of(known, price)
     return known

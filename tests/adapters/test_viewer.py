@@ -717,7 +717,7 @@ def test_an_exported_file_holds_everything_and_allows_its_own_scripts_alone(tmp_
     assert "alert(1)</script>" not in page
     blocks = re.findall(r"<script([^>]*)>(.*?)</script>", page, re.DOTALL)
     (data,) = [json.loads(text) for kind, text in blocks if "json" in kind]
-    assert data["episode"]["1"]["trace"]["messages"][1]["text"] == hostile
+    assert data["episode"][data["rows"][0]["uid"]]["trace"]["messages"][1]["text"] == hostile
     assert [row["number"] for row in data["rows"]] == [0, 1]
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
     assert "connect-src" not in policy
@@ -751,7 +751,7 @@ def test_notes_with_infinity_are_exported_and_read_again(tmp_path, indexed):
     assert write_export(Pages(indexed(write(tmp_path / "a.jsonl", record))), out) == (1, 1)
     (held,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', out.read_text())
     data = json.loads(held, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
-    assert data["episode"]["1"]["trace"]["notes"] == {"id": None, "scores": [0.5, None], "run": "r"}
+    assert data["episode"][data["rows"][0]["uid"]]["trace"]["notes"] == {"id": None, "scores": [0.5, None], "run": "r"}
 
 
 # trajectories as steps

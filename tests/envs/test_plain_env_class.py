@@ -72,6 +72,9 @@ def test_what_is_no_environment_is_refused(module, name, capsys):
 @pytest.mark.slow
 def test_it_is_trained(module, tmp_path, capsys):
     pytest.importorskip("torch", reason="training needs torch")
-    words = ["train", "--env.id", f"{module}:Echo", "--steps", "1", "--prompts", "2", "--group-size", "2", "--out", "run"]
-    assert main([*words, "--sampling.max-new-tokens", "4", "--evaluation.episodes", "2", "--allow-code"]) == 0
+    words = ["train", "--env.id", f"{module}:Echo", "--steps", "1", "--prompts", "2", "--group-size", "2"]
+    assert (
+        main([*words, "--out", "run", "--sampling.max-new-tokens", "4", "--evaluation.episodes", "2", "--allow-code"])
+        == 0
+    )
     assert (tmp_path / "run" / "metrics.jsonl").read_text()

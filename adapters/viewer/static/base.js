@@ -132,14 +132,17 @@ V.get = async (path, params = {}, method = "GET", sent = null) => {
 V.fromFile = (data, path, params) => {
   const [kind, number] = path.split("/");
   if (kind === "episodes") return V.filtered(data, params);
+  if (kind === "evaluation" && Object.hasOwn(data.evaluation, params.source)) return data.evaluation[params.source];
   if (["episode", "tokens", "group"].includes(kind)) {
-    const found = data[kind][number];
+    const found = data[kind][data.rows.find((row) => String(row.id) === number)?.uid ?? number];
     if (!found) throw new Error(`this file does not hold ${kind} ${number}`);
     return found;
   }
   if (!(kind in data)) throw new Error("an exported file cannot do this");
   return data[kind];
 };
+
+V.RANGES = ["reward", "step", "characters", "tokens", "turns", "seconds", "cost", "cut", "unread"];
 
 const words = (text) => [...text.matchAll(/"([^"]*)"|(\S+)/g)].map((m) => (m[1] ?? m[2]).replace(/\*$/, "").toLowerCase());
 
@@ -150,8 +153,9 @@ V.filtered = (data, asked) => {
     (!asked[`min_${name}`] || (value !== null && value >= Number(asked[`min_${name}`]))) &&
     (!asked[`max_${name}`] || (value !== null && value <= Number(asked[`max_${name}`])));
   let rows = data.rows.filter((row) =>
-    ["source", "phase", "env", "split", "level", "status", "stop", "task", "grp"].every((name) => among(row[name], asked[name])) &&
-    ["reward", "step", "characters", "tokens", "turns"].every((name) => inside(row[name], name)) &&
+    ["source", "phase", "env", "split", "level", "status", "stop", "model", "task", "grp"].every((name) => among(row[name], asked[name])) &&
+    V.RANGES.every((name) => inside(row[name], name)) &&
+    (!asked.flaw || row.flaws.split(" ").includes(asked.flaw)) &&
     (!asked.tool || row.tools.split(" ").includes(asked.tool)) &&
     (!asked.error || row.error.toLowerCase().includes(asked.error.toLowerCase())) &&
     wanted.every((word) => data.words[row.id].includes(word)));

@@ -69,6 +69,7 @@ V.chart = (name, lines, weight, raw) => {
 
 V.views = { runs: async (main, route) => {
   const { runs } = await V.get("curves");
+  V.follow = true;
   const params = route.params;
   const hidden = new Set((params.hide || "").split(",").filter(Boolean));
   const shown = runs.map((run, i) => ({ ...run, colour: COLOURS[i % COLOURS.length] })).filter((run) => !hidden.has(run.name));

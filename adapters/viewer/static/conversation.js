@@ -1,20 +1,24 @@
 "use strict";
 // One episode as a conversation, its group, and the difference of two.
 
+// How replies end that ended by themselves, in the words of several tools.
+const ENDED = ["stop", "tool_calls", "function_call", "tool_use", "end_turn", "stop_sequence"];
+
 V.message = (message, texts, paired = []) => {
   const role = message.role;
   const tags = [V.el("b", {}, role), message.example ? V.el("span", { class: "faint" }, "of a worked example") : null];
   if (message.reward !== null && message.reward !== undefined) tags.push(V.el("span", {}, `reward ${V.figure(message.reward)}`));
-  if (message.status) tags.push(V.el("span", { class: message.status === "correct" ? "good" : "bad" }, `${message.status}${message.reason ? ": " + message.reason : ""}`));
-  if (message.stop && message.stop !== "stop") tags.push(V.el("span", { class: "bad" }, `stopped: ${message.stop}`));
+  // What a turn on the way earned says nothing against it: a call that was made right is no fault.
+  if (message.status) tags.push(V.el("span", { class: message.status === "correct" ? "good" : message.status === "partial" ? "faint" : "bad" }, `${message.status}${message.reason ? ": " + message.reason : ""}`));
+  if (message.stop && !ENDED.includes(message.stop)) tags.push(V.el("span", { class: "bad" }, `stopped: ${message.stop}`));
   if (message.flaw) tags.push(V.el("span", { class: "bad" }, message.flaw.replaceAll("_", " ")));
   const known = ["system", "user", "assistant", "tool", "environment"].includes(role) ? role : "other";
   const body = [];
   if (message.reasoning) body.push(V.el("details", { class: "thinking" }, V.el("summary", {}, `thinking, ${message.reasoning.length.toLocaleString("en")} characters`), V.text(message.reasoning)));
-  if (message.text.trim() || (!message.calls.length && !message.images.length)) body.push(V.text(message.text));
+  if (message.text.trim() || (!message.calls.length && !message.images.length)) body.push(V.draws() && role !== "tool" ? V.markdown(message.text) : V.text(message.text));
   for (const [index, call] of message.calls.entries()) {
     const result = paired[index];
-    body.push(V.el("div", { class: "call" }, V.el("b", {}, call.name || "call"), V.text(call.arguments), result ? V.el("details", { open: true }, V.el("summary", {}, "result"), V.text(result.text), V.images(result)) : null));
+    body.push(V.el("div", { class: "call" }, V.el("b", {}, call.name || "call"), V.text(call.arguments), result ? V.el("details", { open: true }, V.el("summary", { class: result.status === "error" ? "bad" : "" }, result.status === "error" ? `error${result.reason ? ": " + result.reason : ""}` : "result"), V.text(result.text), V.images(result)) : null));
   }
   body.push(V.images(message));
   const whole = V.el("div", { class: `message ${known}` }, V.el("div", { class: "role" }, tags));
@@ -52,32 +56,36 @@ V.facts = (row, trace) => V.el("div", { class: "facts" }, [
   ["status", row.status], ["reward", V.figure(row.reward)], ["reason", trace.reason], ["answer", trace.answer], ["error", trace.error],
   ...Object.entries(trace.parts).map(([name, value]) => [name, V.figure(value)]),
   ["environment", row.env], ["split", row.split], ["level", row.level], ["step", row.step], ["sample", row.sample], ["tokens", row.tokens || ""], ["from", row.source],
+  ["model", trace.agent.model], ["revision", trace.agent.revision], ...Object.entries(trace.usage).map(([name, value]) => [name.replaceAll("_", " "), V.figure(value)]),
 ].filter(([, value]) => value !== "" && value !== null && value !== undefined).map(([name, value]) => V.el("span", {}, V.el("b", {}, name + " "), value)));
 
 V.views.episode = async (main, route) => {
-  const id = route.rest[0], params = route.params;
-  const found = await V.get(`episode/${id}`);
-  const { row, trace } = found;
+  const params = route.params;
+  const found = await V.get(`episode/${route.rest[0]}`);
+  const { row, trace } = found, id = row.uid;
+  if (route.rest[0] !== id) V.go(`episode/${id}`, params, true); // a number lasts as long as the index
   const at = Number(params.at ?? -1), asked = V.asked(params);
   const step = async (by) => {
     if (at + by < 0) return;
     const { rows } = await V.get("episodes", { ...asked, limit: 1, offset: at + by }).catch(() => ({ rows: [] }));
-    if (rows.length) V.go(`episode/${rows[0].id}`, { ...asked, at: at + by, show: params.show });
+    if (rows.length) V.go(`episode/${rows[0].uid}`, { ...asked, at: at + by, show: params.show });
   };
   const tab = (name, label) => V.el("a", { class: (params.show || "chat") === name ? "here" : "", href: V.href(`episode/${id}`, { ...params, show: name === "chat" ? "" : name }) }, label);
   const buttons = V.el("div", { class: "filters" }, V.el("a", { href: V.href("episodes", { ...asked, at: at >= 0 ? at : "" }) }, "← list"),
     at >= 0 ? [V.el("button", { onclick: () => step(-1) }, "previous (p)"), V.el("button", { onclick: () => step(1) }, "next (n)")] : null,
     tab("chat", "conversation"), found.tokens ? tab("tokens", "tokens (t)") : null, tab("record", "more fields"),
     found.group.length > 1 ? V.el("a", { href: V.href(`group/${id}`) }, `group of ${found.group.length} (g)`) : null,
-    V.marked && V.marked !== id ? V.el("a", { href: V.href(`difference/${V.marked}/${id}`) }, `difference to ${V.marked} (d)`) : null,
+    V.marked && V.marked !== id ? V.el("a", { href: V.href(`difference/${V.marked}/${id}`) }, "difference to the marked one (d)") : null,
     V.el("button", { onclick: () => { V.marked = id; V.render(); } }, V.marked === id ? "marked" : "mark (m)"),
+    V.el("button", { onclick: (e) => V.copy(id, e.target) }, "copy record (y)"),
+    V.el("button", { onclick: V.turnDrawing }, V.draws() ? "show Markdown as text (r)" : "draw Markdown (r)"),
     V.canGrade && trace.source === "rlvr" ? V.el("button", { onclick: (e) => V.grade(id, e.target) }, "grade again") : null);
   V.put(main, buttons, V.facts(row, trace));
-  if (found.origin) V.put(main, V.el("p", {}, `goes on from turn ${found.origin.turn} of `, found.origin.id ? V.el("a", { href: V.href(`episode/${found.origin.id}`) }, `episode ${found.origin.id}`) : found.origin.key, `, played by ${found.origin.by.join(", ")}`));
+  if (found.origin) V.put(main, V.el("p", {}, `goes on from turn ${found.origin.turn} of `, found.origin.id ? V.el("a", { href: V.href(`episode/${found.origin.id}`) }, "the episode") : found.origin.key, `, played by ${found.origin.by.join(", ")}`));
   const same = found.elsewhere;
   if (same.length) V.put(main, V.el("details", {}, V.el("summary", {}, `the same task ${same.length === 1 ? "once" : `${same.length} times`} elsewhere`), V.el("table", {}, same.map((each) =>
     V.el("tr", {}, V.el("td", {}, each.source), V.el("td", {}, each.phase), V.el("td", {}, each.step ?? ""), V.el("td", { class: V.outcome(each) }, each.status), V.el("td", {}, V.figure(each.reward)),
-      V.el("td", {}, V.el("a", { href: V.href(`episode/${each.id}`) }, "open"), " ", V.el("a", { href: V.href(`difference/${id}/${each.id}`) }, "difference")))))));
+      V.el("td", {}, V.el("a", { href: V.href(`episode/${each.uid}`) }, "open"), " ", V.el("a", { href: V.href(`difference/${id}/${each.uid}`) }, "difference")))))));
   if (params.show === "tokens" && found.tokens) {
     const tokens = await V.get(`tokens/${id}`);
     V.put(main, tokens.problems.map((problem) => V.el("p", { class: "error" }, problem)));
@@ -90,9 +98,22 @@ V.views.episode = async (main, route) => {
     n: () => step(1), p: () => step(-1), j: () => step(1), k: () => step(-1), u: () => V.go("episodes", { ...asked, at: at >= 0 ? at : "" }),
     g: () => found.group.length > 1 && V.go(`group/${id}`), m: () => { V.marked = id; V.render(); }, d: () => V.marked && V.marked !== id && V.go(`difference/${V.marked}/${id}`),
     t: () => found.tokens && V.go(`episode/${id}`, { ...params, show: params.show === "tokens" ? "" : "tokens" }),
+    y: () => V.copy(id), r: V.turnDrawing,
     o: () => document.querySelectorAll("main details").forEach((each) => { each.open = !each.open; }),
   };
 };
+
+// The record as its file holds it, to the clipboard.
+V.copy = async (id, button = null) => {
+  const say = (text) => { if (button) V.say(button, text); document.getElementById("progress")?.replaceChildren(V.shown(text)); };
+  try {
+    await navigator.clipboard.writeText(JSON.stringify(await V.get(`record/${id}`)));
+    say("copied");
+  } catch (error) { say(error.message); }
+};
+
+V.draws = () => { try { return localStorage.getItem("markdown") === "drawn"; } catch { return V.drawing; } };
+V.turnDrawing = () => { V.drawing = !V.draws(); try { localStorage.setItem("markdown", V.drawing ? "drawn" : "text"); } catch { /* a file may have no storage */ } V.render(); };
 
 V.grade = async (id, button) => {
   button.disabled = true;
@@ -118,7 +139,7 @@ V.views.group = async (main, route) => {
       const body = V.el("pre", { class: "text" }, V.el("span", { class: "shared" }, text.slice(Math.max(0, shared - 4000), shared)),
         found.samples.length > 1 ? V.el("span", { class: "differs" }, point || "∎") : null);
       V.put(body, V.text(text.slice(shared + point.length), "span", ""));
-      return V.el("div", { class: "sample" }, V.el("div", { class: "facts" }, V.el("a", { href: V.href(`episode/${sample.row.id}`) }, `sample ${sample.row.sample}`),
+      return V.el("div", { class: "sample" }, V.el("div", { class: "facts" }, V.el("a", { href: V.href(`episode/${sample.row.uid}`) }, `sample ${sample.row.sample}`),
         V.el("span", { class: V.outcome(sample.row) }, sample.row.status), V.el("span", {}, V.figure(sample.row.reward)), V.el("span", { class: "faint" }, sample.reason)), body);
     })));
   V.keys = { u: () => V.go(`episode/${id}`) };
@@ -159,9 +180,10 @@ V.difference = (a, b, most = 1500) => {
 
 V.views.difference = async (main, route) => {
   const [a, b] = await Promise.all(route.rest.slice(0, 2).map((id) => V.get(`episode/${id}`)));
-  V.put(main, V.el("div", { class: "columns" }, [[a, "before"], [b, "after"]].map(([each, name]) => V.el("div", { class: "sample" }, V.el("b", {}, name + " "), V.el("a", { href: V.href(`episode/${each.row.id}`) }, `episode ${each.row.id}`), V.facts(each.row, each.trace)))));
+  V.put(main, V.el("div", { class: "columns" }, [[a, "before"], [b, "after"]].map(([each, name]) => V.el("div", { class: "sample" }, V.el("b", {}, name + " "), V.el("a", { href: V.href(`episode/${each.row.uid}`) }, `${each.row.source} ${each.row.number + 1}`), V.facts(each.row, each.trace)))));
   const text = (message) => (message ? `${message.reasoning ? `<think>${message.reasoning}</think>` : ""}${message.text}${message.calls.map((call) => `\n→ ${call.name}(${call.arguments})`).join("")}` : "");
   const length = Math.max(a.trace.messages.length, b.trace.messages.length);
+  let parted = false;
   for (let at = 0; at < length; at++) {
     const [m, n] = [a.trace.messages[at], b.trace.messages[at]];
     const before = text(m), after = text(n);
@@ -169,6 +191,11 @@ V.views.difference = async (main, route) => {
     if (before === after) V.put(box, V.el("details", {}, V.el("summary", {}, `the same, ${before.length.toLocaleString("en")} characters`), V.text(before)));
     else {
       const pieces = V.difference(before.split(/(\s+)/), after.split(/(\s+)/));
+      if (!parted) {
+        const other = [...after], upTo = [...before].findIndex((letter, i) => letter !== other[i]);
+        V.put(main, V.el("p", { id: "parted" }, `They part in message ${at + 1}, after ${(upTo < 0 ? [...before].length : upTo).toLocaleString("en")} characters.`));
+        parted = true;
+      }
       V.put(box, V.el("pre", { class: "text" }, pieces.map(([kind, word]) => (kind ? V.el(kind, {}, word) : word))));
     }
     main.append(box);

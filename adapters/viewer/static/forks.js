@@ -15,7 +15,7 @@ V.views.fork = async (main, route) => {
   const name = route.rest[0];
   const show = (found) => {
     const wrong = V.el("span", { class: "error", id: "refused" });
-    const head = V.el("div", { class: "filters" }, V.el("a", { href: V.href(`episode/${found.origin}`) }, `← episode ${found.origin}`),
+    const head = V.el("div", { class: "filters" }, V.el("a", { href: V.href(`episode/${found.origin}`) }, "← episode"),
       V.el("span", { class: "faint" }, `${found.env}, from turn ${found.turn} on${found.by.length ? ", played by " + found.by.join(", ") : ""}`));
     const play = async (sent) => {
       for (const each of main.querySelectorAll("#play button")) each.disabled = true;

@@ -1,7 +1,7 @@
 "use strict";
 // The frame of all pages: navigation, keys, what could not be read, and what is new.
 
-const HELP = [["/", "search"], ["j k ↓ ↑", "next, previous row"], ["Enter", "open the episode"], ["n p", "next, previous episode"], ["t", "tokens"], ["← →", "walk over tokens"], ["g", "the episode's group; first row of a list"], ["m d", "mark an episode, difference to the marked one"], ["o", "unfold everything"], ["u Esc", "back"], ["1 2 3", "runs, episodes, signs of reward hacking"], ["?", "this help"]];
+const HELP = [["/", "search"], ["j k ↓ ↑", "next, previous row"], ["Enter", "open the episode"], ["n p", "next, previous episode"], ["t", "tokens"], ["← →", "walk over tokens"], ["g", "the episode's group; first row of a list"], ["m d", "mark an episode, difference to the marked one"], ["y", "copy the record as JSON"], ["r", "Markdown and mathematics, as text or drawn"], ["o", "unfold everything"], ["u Esc", "back"], ["1 2 3 4", "runs, evaluations, episodes, signs of reward hacking"], ["?", "this help"]];
 
 V.bar = (route) => {
   const link = (view, label) => V.el("a", { class: route.view === view ? "here" : "", href: V.href(view) }, label);
@@ -10,7 +10,7 @@ V.bar = (route) => {
     document.documentElement.dataset.theme = dark ? "light" : "dark";
     try { localStorage.setItem("theme", document.documentElement.dataset.theme); } catch { /* a file may have no storage */ }
   };
-  document.getElementById("bar").replaceChildren(V.el("b", {}, "rlvr view"), link("runs", "Runs"), link("episodes", "Episodes"), link("signs", "Signs"), V.el("span", { class: "grow" }), V.el("span", { class: "faint", id: "progress" }), V.el("button", { onclick: turn, "aria-label": "dark or light" }, "◐"), V.el("button", { onclick: V.help, "aria-label": "keys" }, "?"));
+  document.getElementById("bar").replaceChildren(V.el("b", {}, "rlvr view"), link("runs", "Runs"), link("evaluations", "Evaluations"), link("episodes", "Episodes"), link("signs", "Signs"), V.el("span", { class: "grow" }), V.el("span", { class: "faint", id: "progress" }), V.el("button", { onclick: turn, "aria-label": "dark or light" }, "◐"), V.el("button", { onclick: V.help, "aria-label": "keys" }, "?"));
   V.tell();
 };
 
@@ -30,6 +30,8 @@ V.tell = () => {
   box.replaceChildren();
   if (state.problems.length) box.append(V.el("details", {}, V.el("summary", {}, state.problems.length === 1 ? state.problems[0] : `${state.problems.length} lines could not be read`), state.problems.map((problem) => V.el("div", {}, problem))));
   V.grown?.(total);
+  // A view that follows its files is drawn anew once they have changed, unless somebody is typing in it.
+  if (V.follow && !drawing && V.drawn !== state.version && !["INPUT", "SELECT"].includes(document.activeElement?.tagName)) V.render();
 };
 
 V.look = async () => {
@@ -43,26 +45,31 @@ V.look = async () => {
   }
 };
 
-let turn = 0;
+let turn = 0, shownView = "", drawing = 0;
 
 V.render = async () => {
   const route = V.route(), mine = ++turn;
   if (!(route.view in V.views)) {
-    const runs = V.state && V.state.sources.some((source) => source.run);
-    V.go(runs ? "runs" : "episodes", {}, true);
+    const sources = V.state?.sources || [];
+    V.go(sources.some((source) => source.run) ? "runs" : sources.length > 1 ? "evaluations" : "episodes", {}, true);
     return V.render();
   }
   V.keys = {};
   V.grown = null;
+  V.follow = false;
   V.bar(route);
+  const version = V.state?.version, height = route.view === shownView ? scrollY : 0;
   const main = V.el("main", { id: "main", tabindex: -1 });
+  drawing++;
   try {
     await V.views[route.view](main, route);
   } catch (error) {
     main.replaceChildren(V.el("p", { class: "error" }, error.message));
-  }
+  } finally { drawing--; }
   if (mine !== turn) return;
   document.getElementById("main").replaceWith(main);
+  [V.drawn, shownView] = [version, route.view];
+  scrollTo(0, height);
   document.title = `${route.view} ${route.rest.join(" ")} · rlvr view`;
   main.dispatchEvent(new Event("shown"));
   main.dataset.ready = "1";
@@ -73,7 +80,7 @@ document.addEventListener("keydown", (event) => {
   const typing = ["INPUT", "SELECT", "TEXTAREA"].includes(event.target.tagName);
   if (event.key === "Escape") { if (typing) event.target.blur(); else V.keys?.u?.(); return; }
   if (typing || (event.key === "Enter" && ["A", "BUTTON", "SUMMARY"].includes(event.target.tagName))) return;
-  const common = { "/": () => document.getElementById("search")?.focus(), "?": V.help, 1: () => V.go("runs", {}), 2: () => V.go("episodes", {}), 3: () => V.go("signs", {}) };
+  const common = { "/": () => document.getElementById("search")?.focus(), "?": V.help, 1: () => V.go("runs", {}), 2: () => V.go("evaluations", {}), 3: () => V.go("episodes", {}), 4: () => V.go("signs", {}) };
   const action = V.keys?.[event.key] || common[event.key];
   if (action) { event.preventDefault(); action(); }
 });

@@ -3,7 +3,7 @@
 
 V.examples = (ids) => ids.map((id, at) => [at ? " " : "", V.el("a", { href: V.href(`episode/${id}`) }, String(id))]);
 
-V.table = (heads, rows) => V.el("div", { class: "scroll" }, V.el("table", {}, V.el("tr", {}, heads.map((head) => V.el("th", {}, head))), rows.map((row) => V.el("tr", {}, row.map((cell) => (cell instanceof Node && cell.tagName === "TD" ? cell : V.el("td", {}, cell)))))));
+V.table = (heads, rows, kind = "") => V.el("div", { class: "scroll" }, V.el("table", { class: kind }, V.el("tr", {}, heads.map((head) => V.el("th", {}, head))), rows.map((row) => V.el("tr", {}, row.map((cell) => (cell instanceof Node && cell.tagName === "TD" ? cell : V.el("td", {}, cell)))))));
 
 const part = (share) => (share === null ? "–" : `${V.figure(100 * share, 3)} %`);
 const quoted = (text) => V.el("td", {}, V.text(text || "(nothing)"));

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping
@@ -21,13 +22,16 @@ if TYPE_CHECKING:
     from rlvr.agents import Agent, Episode, Rollout
 
 
+MIN_KEY = 16  # characters
+
+
 def view(options: argparse.Namespace, rest: list[str]) -> int:
     """Serve the pages until Ctrl-C, or write them into one file."""
     from rlvr.adapters.viewer.app import ViewerServer
     from rlvr.adapters.viewer.export import MAX_EXPORTED, write_export
     from rlvr.adapters.viewer.index import EpisodeIndex
     from rlvr.adapters.viewer.pages import Pages
-    from rlvr.adapters.viewer.sources import find_sources
+    from rlvr.adapters.viewer.sources import default_paths, find_sources
 
     if (options.endpoint is None) != (options.model is None):
         raise ValueError("--endpoint needs the model's name there, --model NAME, and --model an --endpoint")
@@ -38,7 +42,7 @@ def view(options: argparse.Namespace, rest: list[str]) -> int:
         for file in (file for source in sources for file in source.files):
             if file.exists() and options.export.samefile(file):
                 raise ValueError(f"{options.export} is what is shown: give another file to --export")
-    index = EpisodeIndex(sources, options.index)
+    index = EpisodeIndex(sources, options.index, options.paths or default_paths())
     try:
         pages = Pages(index, _readers())
         if options.export is not None:
@@ -55,7 +59,8 @@ def view(options: argparse.Namespace, rest: list[str]) -> int:
         settings = settings_of(options)
         regrade = None if options.read_only else lambda record, name: _regraded(record, name, sources, settings)
         forks = None if options.read_only else _forks(options, index.sources, settings)
-        server = ViewerServer(pages, host=options.host, port=options.port, regrade=regrade, forks=forks)
+        key = _kept_key(options.key_env)
+        server = ViewerServer(pages, host=options.host, port=options.port, key=key, regrade=regrade, forks=forks)
         print(f"{server.url} ({len(sources)} sources; Ctrl-C ends it)", flush=True)
         if options.open:
             webbrowser.open(server.url)
@@ -63,6 +68,22 @@ def view(options: argparse.Namespace, rest: list[str]) -> int:
         return 0
     finally:
         index.close()
+
+
+def _kept_key(variable: str | None) -> str | None:
+    """The key of the page that a variable holds; None for a new one.
+
+    Raises:
+        ValueError: it is empty, or one that can be guessed or stands in no address.
+    """
+    if variable is None:
+        return None
+    key = os.environ.get(variable, "")
+    if len(key) < MIN_KEY or not key.replace("-", "").replace("_", "").isalnum() or not key.isascii():
+        raise ValueError(
+            f"the key in {variable} stands in an address: it has at least {MIN_KEY} letters, digits, - and _"
+        )
+    return key
 
 
 def _readers() -> RunReaders:
@@ -182,6 +203,9 @@ def add_parsers(commands: Any) -> None:
     viewing.add_argument("paths", nargs="*", type=Path, help="folders of runs, folders, or files; ./runs if left out")
     viewing.add_argument("--host", default="127.0.0.1", help="where to listen: an address of this machine alone")
     viewing.add_argument("--port", type=port, default=8766, help="0 takes any that is free")
+    viewing.add_argument(
+        "--key-env", metavar="NAME", help="environment variable that holds the page's key; a new key if left out"
+    )
     viewing.add_argument("--open", action="store_true", help="open the page in a browser")
     viewing.add_argument("--export", type=Path, metavar="FILE", help="write one HTML file that needs nothing else")
     add_force(viewing)
