@@ -230,6 +230,32 @@ def pictures(run: Path) -> None:
         browser.close()
 
 
+def evaluation_pictures() -> None:
+    """Pictures of an evaluation and of two beside each other, in docs/images: the suite quick, at random and expert."""
+    from playwright.sync_api import sync_playwright
+
+    from rlvr.cli import main as rlvr
+
+    images = Path(__file__).parents[1] / "docs" / "images"
+    with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
+        results = Path(name) / "results"
+        assert rlvr(["eval", "--suite", "quick", "--agent", "expert", "--agent", "random", "--out", str(results)]) == 0
+        both = urllib.parse.quote(json.dumps(["random.jsonl", "expert.jsonl"]))
+        with viewing(results, Path(name)) as viewer:
+            viewer.until_complete()
+            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+            page = browser.new_page(viewport={"width": 1000, "height": 460})
+            for picture, view in {
+                "evaluation": "evaluation?source=random.jsonl",
+                "compare": f"compare?with={both}",
+            }.items():
+                page.goto("about:blank")
+                page.goto(f"{viewer.url.partition('#')[0]}#/{view}&key={viewer.key}")
+                page.wait_for_selector("main[data-ready]", timeout=120_000)
+                page.screenshot(path=images / f"viewer_{picture}.png")
+            browser.close()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--episodes", type=int, default=100_000)
@@ -239,6 +265,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.pictures is not None:
         pictures(options.pictures)
+        evaluation_pictures()
         return
     tables, facts = measure(options.episodes, options.rounds)
     facts["load of the machine's two cores at the end"] = f"{os.getloadavg()[0]:.1f}"

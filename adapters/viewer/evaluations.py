@@ -213,12 +213,12 @@ def figures(result: Evaluation) -> dict[str, Any]:
 
 
 def _levels(episodes: Sequence[Episode]) -> list[dict[str, Any]]:
-    """The figures of each level, where there are several."""
+    """The levels, each with its figures where there are several."""
     by_level: dict[int | None, list[Episode]] = {}
     for episode in episodes:
         by_level.setdefault(episode.level, []).append(episode)
     if len(by_level) < 2:
-        return []
+        return [{"level": level, "figures": None} for level in by_level]
     ordered = sorted(by_level, key=lambda level: (level is None, level))
     return [{"level": level, "figures": figures(summarise(by_level[level]))} for level in ordered]
 

@@ -59,8 +59,9 @@ V.views.evaluation = async (main, route) => {
       .filter(([, value]) => value !== undefined && value !== "null").map(([name, value]) => V.el("span", {}, V.el("b", {}, name + " "), value)))) : V.el("p", { class: "faint" }, "model unknown: the records do not name it"));
   const rows = [figureRow(V.el("b", {}, "all"), all, asked)];
   for (const each of found.environments) {
-    rows.push(figureRow(each.env, each.figures, { ...asked, env: each.env }));
-    for (const level of each.levels) rows.push(figureRow(V.el("span", { class: "faint" }, `level ${level.level ?? "unknown"}`), level.figures, { ...asked, env: each.env, level: level.level }));
+    const [first, second] = each.levels;
+    rows.push(figureRow(each.env + (!second && first.level !== null ? `, level ${first.level}` : ""), each.figures, { ...asked, env: each.env }));
+    for (const level of second ? each.levels : []) rows.push(figureRow(V.el("span", { class: "faint" }, `level ${level.level ?? "unknown"}`), level.figures, { ...asked, env: each.env, level: level.level }));
   }
   // A column of which nothing is known says so once.
   const known = FIGURES.map((_, i) => rows.some((row) => row[i] !== "unknown"));
