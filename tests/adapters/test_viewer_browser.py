@@ -453,14 +453,14 @@ def test_grading_again_shows_the_verdict_before_and_now(viewer):
     assert page.inner_text("#graded") == "wrong 0 → correct 1"
 
 
-def test_new_episodes_are_announced_and_a_torn_line_is_said(viewer):
+def test_new_episodes_come_into_the_list_and_a_torn_line_is_said(viewer):
     page = viewer("episodes")
     path = viewer.folder / "one" / "episodes" / "train-000002.jsonl"
     path.write_text(json.dumps(answers(1)[0]) + "\n" + '{"env_id": "half')
     wait_for(page, "1,001 episodes")
     page.wait_for_function("() => document.getElementById('problems').innerText.includes('not whole')", timeout=60_000)
-    page.locator("#count button").click()
-    wait_for(page, "1,001 episodes")
+    page.keyboard.press("G")
+    page.wait_for_selector(".row.at[data-at='1000']")
 
 
 def test_dark_and_light_and_a_narrow_screen(viewer):
@@ -482,7 +482,7 @@ def test_signs_of_reward_hacking_lead_to_their_episodes(viewer):
     assert page.locator("main meter").count() > 0
     page.locator("#signs-shortest + p + .scroll a").first.click()
     page.wait_for_function("() => document.title.startsWith('episode ')")
-    page.keyboard.press("3")
+    page.keyboard.press("4")
     page.wait_for_function("() => document.title.startsWith('signs')")
     assert "1 episodes, 1 judged" in viewer("signs?q=needle").inner_text("main")
 
@@ -514,7 +514,7 @@ def test_a_turn_is_played_anew_by_hand_and_by_the_expert_and_hostile_texts_stay_
         page.wait_for_function("() => document.querySelector('#progress').innerText === '2 episodes'", timeout=60_000)
         page.goto(f"{server.origin}/#/episode/2?key={server.key}")
         page.get_by_role("link", name="the episode", exact=True).click()
-        page.wait_for_function("() => document.querySelectorAll('.message.assistant').length === 2", timeout=60_000)
+        wait_view(page, "episode 1")
         page.close()
     index.close()
 

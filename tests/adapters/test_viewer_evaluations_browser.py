@@ -78,7 +78,7 @@ def viewer(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     (folder / "run").mkdir(parents=True)
     (folder / "run" / "config.sha256").write_text("")
     write(folder / "a.jsonl", [played(number, number % 3 == 0, MATHS if number == 0 else "") for number in range(12)])
-    write(folder / "b.jsonl", [played(number, number % 2 == 0) for number in range(12)])
+    write(folder / "b.jsonl", [played(number, number % 2 == 0, f"It isn't {number}.") for number in range(12)])
     index = EpisodeIndex(find_sources([folder]), tmp_path / "index", [folder])
     index.update()
     errors: list[str] = []
@@ -143,7 +143,7 @@ def test_evaluations_are_listed_sorted_and_set_side_by_side(viewer):
     wait_for(page, "b.jsonl against a.jsonl")
     page.locator(".gained_tasks a").first.click()
     page.wait_for_selector("#parted")
-    assert "They part in message 2, after 6 characters." in page.inner_text("#parted")
+    assert "They part in message 2, after 5 characters." in page.inner_text("#parted")
 
 
 def test_each_figure_leads_to_its_episodes(viewer):
