@@ -8,6 +8,8 @@
 #   make test-vllm       the vLLM agent against a real vLLM on the CPU, in its own environment
 #   make site            the documentation as a site in build/site, its links and anchors checked
 #   make test-browser    the viewer in a real Chromium, which has to be installed
+#   make smollm2         SmolLM2-135M-Instruct as models/smollm2, for examples/real/
+#   make test-real       sampler, learner, resume and templates with its weights, made once in ~/.cache/rlvr
 # Another interpreter: make test PYTHON=python3.12
 
 PYTHON ?= python3
@@ -24,11 +26,11 @@ export PYTHONSAFEPATH := 1
 # Hundreds of tests start an interpreter: where no bytecode is kept, each compiles the package anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-all check quick clean docs site test-adapters test-vllm test-browser
+.PHONY: help demo test test-all check quick clean docs site test-adapters test-vllm test-browser test-real smollm2
 .DELETE_ON_ERROR:
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -11
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -13
 
 demo: $(VENV)/demo.stamp
 	@out=runs/demo; n=1; while [ -e "$$out" ]; do n=$$((n + 1)); out=runs/demo-$$n; done; \
@@ -59,6 +61,14 @@ test-vllm: $(VENV)/test.stamp
 test-browser: $(VENV)/test.stamp
 	$(INSTALL) playwright
 	$(BIN)/pytest --quiet -rs tests/adapters/test_viewer_browser.py tests/adapters/test_viewer_evaluations_browser.py
+
+test-real: $(VENV)/test.stamp
+	$(INSTALL) gguf
+	$(BIN)/pytest --quiet -rs -m real tests/real
+
+smollm2: $(VENV)/demo.stamp
+	$(INSTALL) gguf
+	$(BIN)/python benchmarks/smollm2.py models/smollm2
 
 # What the docs say of the registries: the gallery, the README's counts, the algorithms' pages and examples, the
 # reference of commands, fields and names, the stub of rlvr.algorithms, and the table of frameworks from what their tests last found.

@@ -210,13 +210,13 @@ def _opened_thought(
     asked: str, segments: Sequence[str], tokens: Collection[str], source: str
 ) -> tuple[ThoughtTags, str]:
     """The tags of a thought that the end of a prompt leaves open, and that end from the opening tag on."""
-    begins_turn, begins_reply, ends_reply = segments[0] + segments[2], segments[1], segments[2]
+    begins_reply, ends_reply = segments[1], segments[2]  # a preamble may speak of tags, as R1-Zero's does
     for tag in reversed(list(_TAG.finditer(asked))):
         candidates = list(_end_tags(tag))
         end_tag = next((each for each in candidates if each in tokens or each in source), None)
         if end_tag is None and tag[1] in ("<", "["):
             end_tag = candidates[0]
-        if end_tag is None or end_tag in ends_reply or tag[0] in begins_turn:
+        if end_tag is None or end_tag in ends_reply or tag[0] in ends_reply:
             continue
         if tag[0] in begins_reply and end_tag not in begins_reply:
             continue

@@ -44,7 +44,8 @@ def require_chat_template(tokenizer: PreTrainedTokenizerBase, name: str) -> None
     if not tokenizer.chat_template:
         raise NoChatTemplate(
             f"the tokenizer of {name!r} has no chat template, so nothing says how to show it a conversation: "
-            "use an instruction-tuned model, or set tokenizer.chat_template and save the folder"
+            "use an instruction-tuned model, or name a template in model.chat_template (chatml, qwen_math, r1_zero, "
+            "plain, or a file)"
         )
 
 

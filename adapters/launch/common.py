@@ -207,6 +207,10 @@ def classify_model_name(t: Translation, options: Mapping[str, Any]) -> None:
         t.refuse("model.name", f"{t.engine} loads models of Hugging Face: name one by hub name or folder")
     else:
         t.exact("model.name", options)
+    if t["model.chat_template"]:
+        t.refuse("model.chat_template", f"{t.engine} takes the tokenizer's own: save it in the model's folder")
+    else:
+        t.unused("model.chat_template", "the tokenizer's own")
 
 
 def classify_head(t: Translation) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from rlvr.agents.models.attention import kernel_of
+from rlvr.agents.models.folder_checks import UnfitModel, check_folder, check_format, check_vocabulary
+from rlvr.agents.named_templates import set_chat_template
 from rlvr.agents.rendering import NoChatTemplate, require_chat_template
 from rlvr.envs.core.hints import nearest
 
@@ -214,7 +216,9 @@ def require_model(name: str) -> None:
 
     Raises:
         FileNotFoundError: it is one: it cannot be a name on the hub, or its parent holds runs.
+        UnfitModel: it is a GGUF file, or a folder with no other weights.
     """
+    check_format(name)
     path = Path(name).expanduser()
     if name == TINY or Path(name).is_dir():
         return
@@ -232,6 +236,7 @@ def load_policy(
     device: torch.device | str = "cpu",
     attention: str = "auto",
     tiny: TinyOptions | None = None,
+    chat_template: str = "",
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Load a causal language model and its tokenizer; code from the hub is never run.
 
@@ -241,6 +246,7 @@ def load_policy(
         device: where the model goes.
         attention: the kernel, see `rlvr.agents.models.attention`.
         tiny: options of `tiny_policy` for ``rlvr/tiny``: seed, hidden, layers, words, …
+        chat_template: in place of the tokenizer's own: chatml, qwen_math, r1_zero, plain, or a file.
 
     Returns:
         The model, in evaluation mode, and the tokenizer, which has a chat template.
@@ -261,7 +267,8 @@ def load_policy(
     if str(name_or_path) != TINY:
         if tiny:
             raise ValueError(f"options {sorted(tiny)} are for {TINY} alone, not for {name_or_path}")
-        return _load(name_or_path, number, device, kernel)
+        check_folder(str(name_or_path))
+        return _load(name_or_path, number, device, kernel, chat_template)
     allowed = sorted(TinyOptions.__annotations__)
     if unknown := sorted(set(tiny or {}) - set(allowed)):
         raise ValueError(f"{TINY} has no option {', '.join(unknown)}; it has {', '.join(allowed)}")
@@ -269,6 +276,8 @@ def load_policy(
     model, tokenizer = tiny_policy(**(tiny or {}))
     if kernel:
         model.set_attn_implementation(kernel)
+    if chat_template:
+        set_chat_template(tokenizer, chat_template)
     return model.to(device=device, dtype=number), tokenizer
 
 
@@ -285,17 +294,25 @@ def _usable(device: torch.device | str) -> torch.device:
 
 
 def _load(
-    name_or_path: str | Path, dtype: torch.dtype, device: torch.device | str, kernel: str | None = None
+    name_or_path: str | Path,
+    dtype: torch.dtype,
+    device: torch.device | str,
+    kernel: str | None = None,
+    chat_template: str = "",
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     _, transformers = _libraries()
     name = str(name_or_path)
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+        if chat_template:
+            set_chat_template(tokenizer, chat_template)
         require_chat_template(tokenizer, name)
+        config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
+        check_vocabulary(name, tokenizer, config.get_text_config().vocab_size)
         model = transformers.AutoModelForCausalLM.from_pretrained(
             name, dtype=dtype, attn_implementation=kernel, trust_remote_code=False
         )
-    except NoChatTemplate:
+    except (NoChatTemplate, UnfitModel):
         raise
     except Exception as error:  # the library raises errors of many types, down to its file formats' own
         if isinstance(error, OSError) and not Path(name).is_dir():

@@ -20,6 +20,7 @@ from rlvr.agents.conversation import Conversation, Reply
 from rlvr.agents.models.calls import Calls
 from rlvr.agents.models.tiny import MISSING_EXTRA, TINY
 from rlvr.agents.models.token_agent import Continuation, Draft, TokenAgent, check_sampling
+from rlvr.agents.named_templates import set_chat_template
 from rlvr.agents.rendering import require_chat_template
 from rlvr.envs.endpoint import Endpoint, EndpointError, call
 
@@ -408,7 +409,7 @@ def _continuation(completion: Any) -> Continuation | str:
     return (ids, logprobs) if ids else f"vLLM sampled nothing ({completion.finish_reason})"
 
 
-def tokenizer_of(name: str) -> tuple[Any, list[int]]:
+def tokenizer_of(name: str, chat_template: str = "") -> tuple[Any, list[int]]:
     """The tokenizer of a model, and the tokens at which its generation configuration says to stop."""
     try:
         from transformers import AutoTokenizer, GenerationConfig
@@ -424,6 +425,8 @@ def tokenizer_of(name: str) -> tuple[Any, list[int]]:
         raise FileNotFoundError(
             f"model {name!r} is no folder with a tokenizer, and could not be fetched from the hub either"
         ) from error
+    if chat_template:
+        set_chat_template(tokenizer, chat_template)
     require_chat_template(tokenizer, name)
     try:
         named = GenerationConfig.from_pretrained(name).eos_token_id

@@ -132,7 +132,7 @@ class EnvSection(Section):
     system: bool = True
     """Whether the environment's system prompt is said."""
     settings: dict[str, Any] = Field(default_factory=dict)
-    """What else gym.make is given, such as data_files or prompt_style."""
+    """What else gym.make is given, such as few_shot, data_files or prompt_style."""
     batch_size: int = Field(default=256, ge=1)
     """Episodes under way at once."""
     workers: int = Field(default=0, ge=0)
@@ -192,6 +192,8 @@ class ModelSection(Section):
     """Rank of the LoRA adapters to train instead of all weights; 0 trains all weights."""
     adapter: str = ""
     """Folder of LoRA adapters of this rank to begin with, such as `adapter` of another run; without it, new ones."""
+    chat_template: str = ""
+    """A chat template in place of the tokenizer's own: chatml, qwen_math, r1_zero, plain, or a file of Jinja."""
     template_options: dict[str, Any] = Field(default_factory=dict)
     """Given to the chat template, such as enable_thinking."""
 
@@ -248,17 +250,18 @@ class WarmStartSection(Section):
     """Last steps, on random well-formed actions whatever they earn: the policy begins as uniform over legal moves."""
     batch_size: int = Field(default=64, ge=1)
     """Demonstrations a step."""
-    lr: float = Field(default=3e-3, gt=0)
-    """Learning rate of the first steps; falls linearly to a tenth."""
-    mixed_lr: float = Field(default=1e-3, gt=0)
-    """Learning rate of the mixed steps."""
+    # null only until the config knows its model: rates.py
+    lr: float | None = Field(default=None, gt=0)
+    """Learning rate of the first steps; falls linearly to a tenth. null takes that of the model."""
+    mixed_lr: float | None = Field(default=None, gt=0)
+    """Learning rate of the mixed steps; null takes that of the model."""
     warmup_steps: int = Field(default=20, ge=0)
     """Steps over which the learning rate rises."""
 
 
 class LearnerSection(Section):
-    lr: float = Field(default=3e-4, gt=0)
-    """Learning rate of AdamW."""
+    lr: float | None = Field(default=None, gt=0)
+    """Learning rate of AdamW; null takes the model's: 3e-4 of rlvr/tiny, else 6e-3 / width, with LoRA 6e-2 / width."""
     # Moments as 8-bit codes with a scale for each block: 2110.02861
     optimiser: Literal["adamw", "adamw_8bit", "adamw_bnb_8bit"] = "adamw"
     """adamw, or with its state in eight bits a number: adamw_8bit by torchao, adamw_bnb_8bit by bitsandbytes."""

@@ -8,6 +8,8 @@ from typing import Any, Literal, get_type_hints
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
+from rlvr.agents.models.tiny import TINY
+from rlvr.algorithms.config.rates import chosen, rates_for
 from rlvr.algorithms.config.sections import (
     CreditSection,
     CriticSection,
@@ -108,6 +110,7 @@ class TrainConfig(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> TrainConfig:
+        self._take_rates()
         self.filters()
         self._check_teacher()
         self._check_schedule()
@@ -126,6 +129,30 @@ class TrainConfig(Section):
         if self.learner.minibatches > self.prompts:
             raise ValueError(f"{self.learner.minibatches} minibatches cannot be cut from {self.prompts} groups")
         return self
+
+    def _take_rates(self) -> None:
+        """Put the model's own learning rates where none are given, so that a saved config holds what was used."""
+        rates = rates_for(self.model.name, self.model.lora_rank)
+        learner = {"lr": rates.learner} if self.learner.lr is None else {}
+        start = {"lr": rates.warm_start} if self.warm_start.lr is None else {}
+        start |= {"mixed_lr": rates.mixed} if self.warm_start.mixed_lr is None else {}
+        # The model is frozen for whoever reads it; a validator makes it.
+        object.__setattr__(self, "learner", self.learner.model_copy(update=learner))
+        object.__setattr__(self, "warm_start", self.warm_start.model_copy(update=start))
+
+    def rates_note(self) -> str:
+        """What a run with pretrained weights says at its start: its rates, and whether they are the model's own."""
+        if self.model.name == TINY:
+            return ""
+        rates = rates_for(self.model.name, self.model.lora_rank)
+        lr, start = chosen(self.learner.lr), self.warm_start
+        text = f"learning rate {lr:g}"
+        if start.steps or start.mixed_steps or start.random_steps:
+            imitation = start.lr if start.steps or start.random_steps else start.mixed_lr
+            text += f", of the warm start {chosen(imitation):g}"
+        if lr == rates.learner:
+            return f"{text}: {rates.source}"
+        return f"{text}, as the config says; the rule's for this model is {rates.learner:g}"
 
     def _check_teacher(self) -> None:
         if not self.preset().estimator.teacher or self.credit.teacher:

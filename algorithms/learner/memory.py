@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from rlvr.algorithms.config import ConfigError
 from rlvr.algorithms.learner.layers import layers_of
 
 M_MMAP_THRESHOLD = -3  # of glibc's malloc.h
@@ -24,6 +25,21 @@ def is_out_of_memory(error: BaseException) -> bool:
         return True
     # the CPU's allocator raises a plain RuntimeError
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+
+
+@contextmanager
+def out_of_memory(text: str) -> Iterator[None]:
+    """Say what to change where memory runs out in this block.
+
+    Raises:
+        ConfigError: it did; ``text`` says in what, and which field to lower.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        raise ConfigError(f"out of memory {text}") from error
 
 
 def free_cached(device: torch.device) -> None:

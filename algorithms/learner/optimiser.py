@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from rlvr.algorithms.config import ConfigError, LearnerSection
+from rlvr.algorithms.config.rates import chosen
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
 from rlvr.algorithms.learner.layers import layers_of
 from rlvr.algorithms.learner.world import is_shard, like, local
@@ -208,7 +209,7 @@ class Optimiser:
 def build_optimiser(make: Callable[..., Optimiser], settings: LearnerSection, total: int) -> Optimiser:
     """That of reinforcement learning, for so many steps in all; ``make`` is `Learner.new_optimiser`."""
     return make(
-        schedule(settings.lr, settings.warmup_steps, total, settings.schedule == "linear"),
+        schedule(chosen(settings.lr), settings.warmup_steps, total, settings.schedule == "linear"),
         betas=settings.betas,
         weight_decay=settings.weight_decay,
         max_grad_norm=settings.max_grad_norm,

@@ -14,12 +14,11 @@ from rich.live import Live
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from rlvr.algorithms.runs.complaints import Complaints
 from rlvr.algorithms.runs.dashboard import dashboard
-from rlvr.algorithms.runs.health import begins, health
 from rlvr.envs.core.terminal import printable
 
 LINES = 10  # a phase prints this many lines where there is no terminal
-KEPT = 500  # steps that the table and the complaints look back to
 MEAN = 20  # steps whose mean says how long the rest takes
 
 
@@ -52,13 +51,9 @@ class Display:
             TextColumn("{task.fields[figures]}"),
             console=self.console,
         )
-        self._records: list[dict[str, Any]] = []
-        self._first: list[dict[str, Any]] = []  # steps with the first entropies, which leave `_records`
-        self._panels: list[dict[str, Any]] = []  # evaluations of games: all, as the best of them may be long ago
-        self._before: list[dict[str, Any]] = []  # what the run that goes on has logged
+        self._complaints = Complaints()
         self._times: list[float] = []
         self._timing: dict[str, Any] = {}
-        self._complaints: list[str] = []
         self._task: TaskID | None = None
         self._name, self._done, self._steps = "", 0, 0
         self._live = Live(console=self.console, get_renderable=self._shown, refresh_per_second=4)
@@ -85,24 +80,19 @@ class Display:
 
     def look_back(self, records: Sequence[dict[str, Any]]) -> None:
         """Takes what a run that goes on has logged; what it logs again after its checkpoint is forgotten."""
-        self._before = list(records)
+        self._complaints.look_back(records)
 
     def step(self, record: dict[str, Any]) -> None:
         """Advances the bar; without a terminal prints about ten lines a phase, and every evaluation."""
-        before, self._before = self._before, []
-        for earlier in before:
-            if _when(earlier) < _when(record):
-                self._keep(earlier)
-        self._keep(record)
-        text = figures(record)
+        complaints, text = self._complaints.add(record), figures(record)
         if record["phase"] == "evaluation":
             self._print(f"evaluation {escape(record['name'])}: {text}")
-            if record.get("panel"):
-                self._complain()
+        if self._lines:
+            for complaint in complaints:
+                self.say(f"step {self._complaints.records[-1]['step']}: {complaint}")
+        if record["phase"] == "evaluation":
             return
         self._done += 1
-        if record["phase"] == "train":
-            self._complain()
         if self._task is not None:
             self._progress.update(self._task, advance=1, figures="" if record["phase"] == "train" else text)
         every = max(1, self._steps // LINES)
@@ -115,29 +105,11 @@ class Display:
             self._timing = timing
             self._times = [*self._times[1 - MEAN :], float(timing["seconds"])]
 
-    def _keep(self, record: dict[str, Any]) -> None:
-        """Keeps what complaints need of a record."""
-        if record["phase"] == "train":
-            self._records = [*self._records[1 - KEPT :], record]
-            if begins(record, self._first):
-                self._first.append(record)
-        elif record["phase"] == "evaluation" and record.get("panel"):
-            self._panels.append(record)
-
-    def _complain(self) -> None:
-        complaints = health([*self._panels, *self._records], self._first)
-        kinds = {_kind(text) for text in self._complaints}
-        if self._lines:
-            for text in complaints:
-                if _kind(text) not in kinds:
-                    self.say(f"step {self._records[-1]['step']}: {text}")
-        self._complaints = complaints
-
     def _shown(self) -> RenderableType:
         timing = dict(self._timing)
         if self._times:
             timing["left_seconds"] = sum(self._times) / len(self._times) * (self._steps - self._done)
-        return Group(self._progress, dashboard(self._records, timing, self._complaints))
+        return Group(self._progress, dashboard(self._complaints.records, timing, self._complaints.current))
 
     def say(self, text: str) -> None:
         """One line above the bars; markup and control characters are shown, not obeyed."""
@@ -145,16 +117,6 @@ class Display:
 
     def _print(self, text: str) -> None:
         self.console.print(f"{self.label}{text}", highlight=False, soft_wrap=not self.console.is_terminal)
-
-
-def _when(record: dict[str, Any]) -> tuple[int, bool]:
-    """The place of a record in its run: an evaluation follows the step of its number."""
-    return record["step"], record["phase"] == "evaluation"
-
-
-def _kind(text: str) -> str:
-    """A complaint without its numbers: the same one of the next step is not printed again."""
-    return "".join(letter for letter in text if not (letter.isdigit() or letter in ".e-%"))
 
 
 def figures(record: dict[str, Any]) -> str:

@@ -20,6 +20,10 @@ EVEN: Final = 0.1  # of the mean reward of self-play from one half
 PANEL_FALLEN: Final = 0.1  # of the share of matches not lost against a bot of the panel, below its best
 WIDTHS: Final = (1, 2, 4)  # neighbouring evaluations of the panel whose mean is compared
 CHANCE: Final = 0.01  # of an alarm of the panel in a whole run whose policy stays as it is
+TOO_HARD: Final = (
+    "take a lower env.level, a warm start from the expert (warm_start.steps), more samples (group_size), "
+    "or worked examples (env.settings.few_shot)"
+)
 SOLVED: Final = 0.95  # success, or share of matches not lost against each bot, of a policy that may be certain
 
 
@@ -92,7 +96,7 @@ def nothing_learned(steps: Sequence[Record]) -> str:
         return ""
     success = _number(steps[-1], "success") or 0.0
     # all right or all wrong: the task is too easy or too hard
-    cure = "raise the level" if success >= 0.5 else "lower the level, or begin with a warm start"
+    cure = "raise env.level" if success >= 0.5 else TOO_HARD
     return f"no group has disagreed for {since} steps: nothing is learned; {cure}"
 
 

@@ -22,6 +22,7 @@ from rlvr.agents.evaluation import read_episodes
 from rlvr.agents.evaluation.faults import read_causes
 from rlvr.algorithms.runs.analysis import COLUMNS, analyse
 from rlvr.algorithms.runs.hacking import signs_section
+from rlvr.algorithms.runs.health import health
 from rlvr.algorithms.runs.run_folder import RunFolderError, read_jsonl
 from rlvr.envs.core.files import write_whole
 from rlvr.envs.core.json_text import load_json
@@ -59,7 +60,8 @@ def write_report(folder: Path) -> Path:
     page = folder / "report.html"
     content = (
         f"<h1>{_shown(folder.name)}</h1><img alt='reward and success by step' src='data:image/png;base64,{picture}'>"
-        f"{_table(evaluations)}<h2>Held-out episodes, greedy</h2><div class='columns'>{''.join(columns)}</div>"
+        f"{_complaints(metrics)}{_table(evaluations)}"
+        f"<h2>Held-out episodes, greedy</h2><div class='columns'>{''.join(columns)}</div>"
         f"<h2>Invalid episodes by cause</h2>{_invalid(metrics)}"
         f"<h2>Episodes by file</h2>{_analysis(folder)}{signs_section(folder)}"
         f"<h2>Config</h2><pre>{_shown(config)}</pre>{_provenance(folder / 'provenance.jsonl')}"
@@ -148,6 +150,11 @@ def _figure(record: dict[str, Any], name: str, digits: int = 0) -> str:
     """A figure as text that holds no markup."""
     value = record.get(name)
     return "" if value is None else escape(f"{_number(value, name):.{digits}f}")
+
+
+def _complaints(metrics: list[dict[str, Any]]) -> str:
+    """What was wrong with the run at its end; nothing where it was well."""
+    return "".join(f"<p><b>At the end:</b> {_shown(text)}</p>" for text in health(metrics))
 
 
 def _table(evaluations: list[dict[str, Any]]) -> str:

@@ -22,7 +22,7 @@ def connect(config: TrainConfig) -> tuple[RemotePolicy, Any]:
     from transformers import AutoConfig
 
     try:
-        tokenizer, end_ids = tokenizer_of(config.model.name)
+        tokenizer, end_ids = tokenizer_of(config.model.name, config.model.chat_template)
         shapes = AutoConfig.from_pretrained(config.model.name, trust_remote_code=False)
     except (FileNotFoundError, ValueError, OSError) as error:
         raise ConfigError(f"model.name: {error}") from error

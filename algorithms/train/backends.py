@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from rlvr.agents.models.folder_checks import UnfitModel, check_sizes
 from rlvr.agents.models.model_folder import load_adapter
 from rlvr.agents.models.tiny import TINY, WORDS, TinyOptions, load_policy
 from rlvr.algorithms.config import ConfigError, TrainConfig
@@ -59,8 +60,15 @@ def load_model(config: TrainConfig) -> tuple[Any, Any]:
         tiny = {"seed": config.seed, "hidden": settings.hidden, "layers": settings.layers, "words": words}
     model: Any
     torch.set_float32_matmul_precision("high" if settings.tf32 else "highest")
+    check_sizes(settings.name, config.sampling.max_length)
+    check_dtype(settings.dtype, device)
     model, tokenizer = load_policy(
-        settings.name, dtype=settings.dtype, device=device, attention=settings.attention, tiny=tiny
+        settings.name,
+        dtype=settings.dtype,
+        device=device,
+        attention=settings.attention,
+        tiny=tiny,
+        chat_template=settings.chat_template,
     )
     if settings.float32_head:
         use_float32(model)  # before adapters wrap the output layer
@@ -75,6 +83,20 @@ def load_model(config: TrainConfig) -> tuple[Any, Any]:
         rank = settings.lora_rank
         model = get_peft_model(model, LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear"))
     return model, tokenizer
+
+
+def check_dtype(dtype: str, device: str) -> None:
+    """Multiply two small matrices of the weights' type on the device.
+
+    Raises:
+        UnfitModel: the device cannot.
+    """
+    try:
+        ones = torch.ones(2, 2, dtype=getattr(torch, dtype), device=device)
+        torch.matmul(ones, ones).sum().item()
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())[:120]
+        raise UnfitModel(f"model.dtype {dtype} does not work on {device} ({reason}): take float32") from error
 
 
 def learner_class(config: TrainConfig) -> type[Learner]:

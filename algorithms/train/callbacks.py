@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any, Protocol, runtime_checkable
 
+from rlvr.algorithms.runs.complaints import Complaints
+
 log = logging.getLogger("rlvr.train")
 
 
@@ -30,7 +32,10 @@ class TimedCallback(Protocol):
 
 
 class LoggedSteps:
-    """A callback that writes to the logger ``rlvr.train``: steps as information, notes as warnings."""
+    """A callback that writes to the logger ``rlvr.train``: steps as information, notes and complaints as warnings."""
+
+    def __init__(self) -> None:
+        self._complaints = Complaints()
 
     def phase(self, name: str, steps: int) -> None:
         """A line."""
@@ -39,6 +44,8 @@ class LoggedSteps:
     def step(self, record: dict[str, Any]) -> None:
         """The figures of the step, in a line."""
         log.info("%s", ", ".join(f"{name} {value}" for name, value in record.items()))
+        for complaint in self._complaints.add(record):
+            self.say(f"step {record['step']}: {complaint}")
 
     def say(self, text: str) -> None:
         """A warning, which Python shows where nothing else was set up."""

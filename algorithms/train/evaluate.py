@@ -17,7 +17,7 @@ def evaluate(run: RunSetup, name: str) -> None:
     Args:
         name: of the evaluation, such as before.
     """
-    with run.learner.averaged():
+    with run.learner.averaged(), run.sampling_memory():
         _measure(run, name)
 
 

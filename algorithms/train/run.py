@@ -80,7 +80,8 @@ class Trainer(RunSetup):
         kept = (self.step + 1) % self.config.episodes_every == 0
         self.sampling.restart()
         # 1. Tasks, 2. rollouts of a group on each, 3. rewards and filters: again where a filter wants other groups.
-        collected = self.schedule.collect(self.step, traced=kept)
+        with self.sampling_memory():
+            collected = self.schedule.collect(self.step, traced=kept)
         self.sampler.sleep()
         return StepSample(collected, kept, clock, clock.seconds(), self.sampling.seconds)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from rlvr.algorithms.core.inputs import MissingInput
 from rlvr.algorithms.core.lazy_torch import torch
 from rlvr.algorithms.filters.order import acting
 from rlvr.algorithms.learner.critic import Critic
+from rlvr.algorithms.learner.memory import out_of_memory
 from rlvr.algorithms.learner.optimiser import Optimiser, require_optimiser
 from rlvr.algorithms.learner.world import ProcessWorld, SharedRollout
 from rlvr.algorithms.recipe.all_algorithms import ALGORITHMS
@@ -87,13 +89,19 @@ class RunSetup:
 
     def _build(self) -> None:
         config = self.config
-        self.model, self.tokenizer = load_model(config)
+        with out_of_memory("while the model was loaded: set model.dtype to bfloat16, or take a smaller model"):
+            self.model, self.tokenizer = load_model(config)
         self.frozen = frozen_digest(self.model)
         self.sampler = build_sampler(config, self.model, self.tokenizer, self.folder.sampler, self.callback.say)
         self.agent = self.play_agent(greedy=False, training=True)
         self.sampling = Stopwatch()
         vars(self.agent)["act"] = self.sampling.timed(self.agent.act)
         self.renderer = self.agent.renderer
+        if not self.renderer.end_ids:
+            raise ConfigError(
+                f"{config.model.name} names no end-of-sequence token, so no reply of it could end: set eos_token in "
+                "its tokenizer_config.json, or eos_token_id in its generation_config.json"
+            )
         self.opponents = LearnerOpponents(config, self.model, self.tokenizer)
         if self.opponents.pool is not None and self.world.size > 1:
             raise ConfigError("the opponent 'pool' goes with one process: shards cannot be copied")
@@ -118,6 +126,8 @@ class RunSetup:
             grad_accum_dtype=config.learner.grad_accum_dtype,
             world=self.world,
         )
+        if rates := config.rates_note():
+            self.callback.say(rates)
         if self.renderer.rewrites_history:
             self.callback.say(self.renderer.explanation)
         if self.learner.unshared:
@@ -184,6 +194,11 @@ class RunSetup:
         limits: dict[str, Any] = {"batch_size": env.batch_size, "workers": env.workers, "timeout": env.timeout}
         rollout = kind(source, agent, use_system=env.system, env_settings=env_settings, **limits)
         return SharedRollout(rollout, self.world) if self.world.size > 1 else rollout
+
+    def sampling_memory(self) -> AbstractContextManager[None]:
+        """Around what samples: where memory runs out, the fields to lower are named."""
+        count = self.config.env.batch_size
+        return out_of_memory(f"while episodes were sampled: lower env.batch_size, {count} now, or sampling.max_length")
 
     def asked_to_stop(self) -> int | None:
         """The signal that any process got: all must stop after the same step."""

@@ -26,6 +26,7 @@ from rlvr.agents.rendering import Renderer
 from rlvr.agents.rollout import Rollout
 from rlvr.agents.scripted import ExpertAgent, RandomAgent
 from rlvr.algorithms.config import WarmStartSection
+from rlvr.algorithms.config.rates import chosen
 from rlvr.algorithms.learner.learner import Learner
 from rlvr.algorithms.learner.optimiser import schedule
 from rlvr.envs.players.single import game_task
@@ -37,7 +38,7 @@ class Phase:
 
     name: str
     steps: int
-    lr: float
+    lr: float | None
     shortcut_share: float
     random: bool = False
 
@@ -74,7 +75,7 @@ def warm_start(
             continue
         # moments of AdamW do not outlive a phase: the second has other data and another rate
         play = rollout(RandomAgent() if phase.random else ExpertAgent(shortcut_share=phase.shortcut_share))
-        rate = schedule(phase.lr, settings.warmup_steps, phase.steps, decay=True)
+        rate = schedule(chosen(phase.lr), settings.warmup_steps, phase.steps, decay=True)
         optimiser = learner.new_optimiser(rate, betas=(0.9, 0.98))
         for _ in range(phase.steps):
             asked = [next(requests) for _ in range(settings.batch_size)]

@@ -91,14 +91,26 @@ class ReverseText(ListAnswerTask):
     """Spell words or lines backwards.
 
     Levels 1 and 2: a word of 8 and of 16 letters; 3: each of 6 words; 4: a whole line; 5: both in turn.
+
+    Args:
+        letters: of the word of level 1, 4 to 8; that of level 2 has twice as many.
+
+    Raises:
+        ValueError: another number of letters.
     """
 
     explain = explained(workings.reversed_text, "text")
 
+    def __init__(self, *, letters: int = 8) -> None:
+        super().__init__()
+        if type(letters) is not int or not 4 <= letters <= 8:
+            raise ValueError(f"letters must be a whole number from 4 to 8, got {letters!r}")
+        self.letters = letters
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Made-up words, so that no spelling is known by heart."""
         if level <= 2:
-            text = word(rng, 8 * level)
+            text = word(rng, self.letters * level)
             return question_of((f"Spell this word backwards: {text}", (text[::-1],), "", "", "", 0))
         line = made_up(rng, 2 * level, 4, 6 + level)
         gold = line[::-1].split()

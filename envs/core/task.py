@@ -18,6 +18,9 @@ S = TypeVar("S")
 
 EXAMPLE_ROLES = ("user", "assistant")
 DRAWS = 10_000  # how often a task is drawn again to land in its split before giving up
+MAX_EXAMPLES = 32
+EXAMPLE_ATTEMPTS = 4  # episodes of the expert for each worked example, where chance may let it fail
+EXAMPLE_SEED = 20_250_122  # of the expert's examples: the same stand before every task
 
 
 class Transition(NamedTuple):
@@ -37,6 +40,42 @@ def as_turns(examples: Iterable[Sequence[str]]) -> list[dict[str, str]]:
     return [
         {"role": role, "content": text} for pair in examples for role, text in zip(EXAMPLE_ROLES, pair, strict=True)
     ]
+
+
+def checked_examples(few_shot: object) -> int:
+    """Raise ValueError unless it is a number of examples."""
+    if type(few_shot) is not int or not 0 <= few_shot <= MAX_EXAMPLES:
+        raise ValueError(f"few_shot must be a whole number from 0 to {MAX_EXAMPLES}, got {few_shot!r}")
+    return few_shot
+
+
+def expert_episodes(env: Any, level: int, count: int) -> list[list[dict[str, str]]]:
+    """The turns of ``count`` episodes in which the expert succeeds, on training tasks of a level.
+
+    Args:
+        env: a `TextEnv`, which is played.
+
+    Raises:
+        ValueError: it succeeds in too few.
+    """
+    episodes: list[list[dict[str, str]]] = []
+    where: dict[str, Any] = {"level": level} if env.size is not None else {"level": level, "split": "train"}
+    for index in range(EXAMPLE_ATTEMPTS * count):
+        observation, info = env.reset(seed=EXAMPLE_SEED, options={**where, "index": index})
+        turns, over = [{"role": "user", "content": observation}], False
+        while not over:
+            action = env.solve()
+            observation, _, terminated, truncated, info = env.step(action)
+            turns += [{"role": "assistant", "content": action}, {"role": "user", "content": observation}]
+            over = terminated or truncated
+        if info["success"]:
+            episodes.append(turns[:-1])
+        if len(episodes) == count:
+            return episodes
+    raise ValueError(
+        f"few_shot needs {count} episodes of the expert at level {level}, and it succeeded in {len(episodes)} of "
+        f"{EXAMPLE_ATTEMPTS * count}: take fewer"
+    )
 
 
 class Task(Generic[S]):

@@ -22,7 +22,7 @@ from rlvr.envs.core.images import Image, observation_space
 from rlvr.envs.core.registry import hooked, scores_below_1
 from rlvr.envs.core.seeding import IN_SPLIT, KeyedRandom, divide, in_part, shuffled_index, stream
 from rlvr.envs.core.spaces import Text
-from rlvr.envs.core.task import DRAWS, Task, as_turns
+from rlvr.envs.core.task import DRAWS, Task, as_turns, checked_examples, expert_episodes
 from rlvr.envs.core.terminal import as_html, printable
 from rlvr.envs.core.verdict import INVALID, Verdict, fails_again, goes_through, last_word, provoked_verdict
 
@@ -76,6 +76,8 @@ class TextEnv(gym.Env[Any, str]):
         level: difficulty, from 1.
         tools: what the policy may call before it answers: names of kits, or a mapping of the
             arguments of what is hooked in as "tools" (``WithTools``). The tasks are the same as without.
+        few_shot: so many worked examples, up to 32: a table's are other rows, else they are episodes of the expert on
+            training tasks of the level.
 
     Raises:
         rlvr.envs.core.code_rule.CodeRefused: the settings come from a config or a row, and name code.
@@ -95,11 +97,16 @@ class TextEnv(gym.Env[Any, str]):
         max_turns: int | None = None,
         render_mode: str | None = None,
         tools: Sequence[Any] | Mapping[str, Any] | None = None,
+        few_shot: int | None = None,
         **settings: Any,
     ) -> None:
         if max_turns is not None and ((turns := _whole(max_turns)) is None or turns < 1):
             raise ValueError(f"max_turns must be a whole number from 1, got {max_turns!r}")
-        self.task = _resolve(task, split, settings)
+        self.task = _resolve(task, split, settings, few_shot)
+        self._few_shot = 0 if few_shot is None or hasattr(self.task, "few_shot") else checked_examples(few_shot)
+        if self._few_shot and self.task.image_shape is not None:
+            raise ValueError(f"few_shot={few_shot}: an example is a text, and {self.task.name} shows images")
+        self._examples: dict[int, list[list[dict[str, str]]]] = {}  # of the expert, by level
         if tools:
             self.task = with_tools(self.task, tools)
         self.name = self.task.name
@@ -169,8 +176,8 @@ class TextEnv(gym.Env[Any, str]):
         observation = task.observe(state)
         if task.system:
             info["system"] = task.system
-        if examples := task.worked_examples(state):
-            info["examples"] = as_turns(examples)
+        if examples := self._expert_turns(level, observation) or as_turns(task.worked_examples(state)):
+            info["examples"] = examples
         if task.tools:
             info["tools"] = task.tools
         if level in self._scores_below_1:
@@ -363,6 +370,7 @@ class TextEnv(gym.Env[Any, str]):
         )
         twin.spec = self.spec
         twin._divided, twin._spawned = self._divided, True
+        twin._few_shot, twin._examples = self._few_shot, self._examples
         return twin
 
     def fork(self) -> TextEnv:
@@ -372,6 +380,17 @@ class TextEnv(gym.Env[Any, str]):
         return twin
 
     # drawing a task
+
+    def _expert_turns(self, level: int, observation: str) -> list[dict[str, str]]:
+        """The turns of ``few_shot`` examples; none of them asks what the task asks."""
+        if not self._few_shot:
+            return []
+        if level not in self._examples:
+            player = self.spawn()
+            player._few_shot = 0
+            self._examples[level] = expert_episodes(player, level, self._few_shot + 1)
+        others = [turns for turns in self._examples[level] if turns[0]["content"] != observation]
+        return [turn for turns in others[: self._few_shot] for turn in turns]
 
     def _draw(self, split: str | None, level: int, seed: int, index: int) -> Any:
         task = self.task
@@ -528,11 +547,13 @@ def _whole(value: Any) -> int | None:
         return None
 
 
-def _resolve(task: Task[Any] | str, split: str | None, settings: dict[str, Any]) -> Task[Any]:
+def _resolve(task: Task[Any] | str, split: str | None, settings: dict[str, Any], few_shot: int | None) -> Task[Any]:
     if isinstance(task, str):
         require_registered_task(task)
         module, _, name = task.partition(":")
         build = getattr(importlib.import_module(module), name)
+        if few_shot is not None and "few_shot" in inspect.signature(build).parameters:
+            settings["few_shot"] = few_shot  # a table's examples are its rows
         _check_settings(build, settings)
         built: Task[Any] = build(**settings, split=split) if build.reads_split else build(**settings)
         return built
@@ -558,7 +579,9 @@ def with_tools(task: Task[Any], tools: Sequence[Any] | Mapping[str, Any]) -> Tas
 
 def _check_settings(build: type[Task[Any]], settings: dict[str, Any]) -> None:
     parameters = {} if build.__init__ is object.__init__ else inspect.signature(build).parameters
-    names = [name for name in parameters if name != "split"] + ["split", "level", "max_turns", "render_mode", "tools"]
+    names = [name for name in parameters if name != "split"] + [
+        "split", "level", "max_turns", "render_mode", "tools", "few_shot"
+    ]  # fmt: skip
     require_known(build.__name__, settings, names)
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needed = [each.name for each in parameters.values() if each.default is each.empty and each.kind not in variadic]

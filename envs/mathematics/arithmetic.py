@@ -19,13 +19,28 @@ class Sums(ExactAnswerTask):
     """Add and subtract whole numbers.
 
     Levels 1 to 5: from three numbers of three digits to eight of eight.
+
+    Args:
+        numbers, digits: how many numbers there are, 2 to 8, and their digits, 1 to 8, at every level.
+
+    Raises:
+        ValueError: one of them is out of range, or a task has fewer than 4 digits, of which there are too few.
     """
 
-    SHAPES = ((3, 3), (4, 4), (5, 5), (6, 6), (8, 8))
+    SHAPES: tuple[tuple[int, int], ...] = ((3, 3), (4, 4), (5, 5), (6, 6), (8, 8))
+
+    def __init__(self, *, numbers: int | None = None, digits: int | None = None) -> None:
+        super().__init__()
+        for name, value, least in (("numbers", numbers, 2), ("digits", digits, 1)):
+            if value is not None and (type(value) is not int or not least <= value <= 8):
+                raise ValueError(f"{name} must be a whole number from {least} to 8, got {value!r}")
+        self.shapes = tuple((numbers or count, digits or length) for count, length in self.SHAPES)
+        if any(count * length < 4 for count, length in self.shapes):
+            raise ValueError(f"numbers={numbers}, digits={digits} leave too few tasks for three splits: raise one")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """The first number is positive, the others are added or subtracted at random, all from one draw."""
-        count, digits = self.SHAPES[level - 1]
+        count, digits = self.shapes[level - 1]
         low = 10 ** (digits - 1)
         span = 9 * low
         code, total = divmod(rng.randrange(span * (2 * span) ** (count - 1)), span)

@@ -17,6 +17,7 @@ from rlvr.agents.fork import OneAction, fork, go_on
 from rlvr.agents.models.openai import OpenAIAgent
 from rlvr.agents.scripted import HumanAgent
 from rlvr.cli import main
+from rlvr.envs.core.task import EXAMPLE_SEED
 from rlvr.envs.endpoint import Endpoint
 from rlvr.envs.wrappers import EpisodeRecorder
 
@@ -223,3 +224,49 @@ def test_the_tasks_are_those_without_examples():
     plain = Rollout(GSM8K, ExpertAgent())(task_requests(None, 4))
     worked = Rollout(GSM8K, ExpertAgent(), env_settings={"few_shot": 2})(task_requests(None, 4))
     assert [each.turns for each in plain] == [each.turns for each in worked]
+
+
+def test_a_generated_task_has_episodes_of_the_expert_for_examples():
+    """Whole episodes, of training tasks of its level, the same before every task, and never the task itself."""
+    env = gym.make("rlvr/GuessNumber-v0", few_shot=2, split="test", level=2)
+    firsts = {env.reset(seed=seed)[1]["examples"][0]["content"] for seed in range(4)}
+    examples = env.reset(seed=7)[1]["examples"]
+    assert len(firsts) == 1
+    assert [turn["role"] for turn in examples] == ["user", "assistant"] * (len(examples) // 2)
+    starts = [number for number, turn in enumerate(examples) if turn["content"].startswith("Guess my number")]
+    assert len(starts) == 2
+    for begin, end in zip(starts, [*starts[1:], len(examples)], strict=True):
+        assert examples[end - 1]["content"].endswith("}")  # the guess that was right ends it
+        assert end - begin >= 2
+    assert env.unwrapped.fork().reset(seed=7)[1]["examples"] == examples
+    small = gym.make("rlvr/Sums-v0", few_shot=1, numbers=2, digits=2)
+    question = small.reset(seed=0)[1]["examples"][0]["content"]
+    twin = gym.make("rlvr/Sums-v0", numbers=2, digits=2).unwrapped
+    assert twin.reset(seed=EXAMPLE_SEED, options={"index": 0})[0] == question
+    asked, info = small.reset(seed=EXAMPLE_SEED, options={"index": 0})
+    assert asked == question != info["examples"][0]["content"]
+
+
+def test_a_demonstration_behind_examples_of_the_expert_is_learned_alone():
+    renderer = Renderer(tiny_policy(hidden=32, layers=1)[1])
+    env_settings = {"few_shot": 2, "numbers": 2, "digits": 2}
+    (episode,) = Rollout("rlvr/Sums-v0", ExpertAgent(), env_settings=env_settings)([RolloutRequest(0)])
+    assert episode.success
+    assert len(episode.opening()) == 5
+    ids, mask = renderer.render_demonstration(episode.messages(), "", len(episode.opening()))
+    learned = [token for token, on in zip(ids, mask, strict=True) if on]
+    assert renderer.decode(learned) == episode.turns[0].action
+
+
+@pytest.mark.parametrize(
+    ("env_id", "few_shot", "message"),
+    [
+        ("rlvr/Sums-v0", 33, "few_shot must be a whole number from 0 to 32, got 33"),
+        ("rlvr/Sums-v0", "2", "few_shot must be a whole number"),
+        ("rlvr/VisualClocks-v0", 1, "shows images"),
+        ("rlvr/GSM8K-v0", -1, "few_shot must be a whole number"),
+    ],
+)
+def test_few_shot_that_cannot_be_is_refused(env_id, few_shot, message):
+    with pytest.raises(ValueError, match=message):
+        gym.make(env_id, few_shot=few_shot)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from rich.console import Console
 from rlvr.algorithms.runs.dashboard import dashboard, duration, sparkline, time_line
 from rlvr.algorithms.runs.display import Display
 from rlvr.algorithms.runs.health import health
+from rlvr.algorithms.runs.report import write_report
+from rlvr.algorithms.train.callbacks import LoggedSteps
 
 # A step as a run of the tiny policy wrote it to metrics.jsonl: it guesses numbers, and never rightly.
 REAL = json.loads(
@@ -42,13 +45,28 @@ def test_a_run_that_is_well_gets_no_complaint():
 def test_the_real_run_learns_nothing_and_is_cut_off():
     found = health([REAL] * 6)
     assert len(found) == 2
-    assert found[0].startswith("no group has disagreed for 6 steps: nothing is learned; lower the level")
+    assert found[0].startswith("no group has disagreed for 6 steps: nothing is learned; take a lower env.level")
+    for help_ in ("warm_start.steps", "group_size", "env.settings.few_shot"):
+        assert help_ in found[0]
     assert found[1].startswith("100% of the episodes are cut at the token limit")
+
+
+def test_the_log_and_the_report_say_it_too(caplog: pytest.LogCaptureFixture, tmp_path: Path):
+    callback = LoggedSteps()
+    for number in range(7):
+        callback.step(REAL | {"step": number + 1})
+    said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert sum(text.startswith("step 5: no group has disagreed for 5 steps") for text in said) == 1
+    assert len(said) == 2  # each complaint once
+    (tmp_path / "config.yaml").write_text("")
+    lines = [json.dumps(REAL | {"step": number + 1}) for number in range(7)]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    assert "no group has disagreed for 7 steps" in write_report(tmp_path).read_text()
 
 
 COMPLAINTS = [
     ({"groups_with_signal": 0.0, "policy_loss": 0.0}, "no group has disagreed for 5 steps"),
-    ({"groups_with_signal": 0.0, "policy_loss": 0.0, "success": 1.0}, "raise the level"),
+    ({"groups_with_signal": 0.0, "policy_loss": 0.0, "success": 1.0}, "raise env.level"),
     ({"hit_token_limit": 1.0, "sampled_tokens": 0.0}, "every prompt is longer than max_length"),
     ({"hit_token_limit": 0.7}, "70% of the episodes are cut"),
     ({"statuses": {"unparsable": 9, "wrong": 7}}, "56% of the answers cannot be read"),

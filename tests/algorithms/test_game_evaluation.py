@@ -203,7 +203,7 @@ def test_demonstrations_of_a_game_of_several_seats_are_kept_whether_they_win_or_
             return {}
 
     tokenizer = tiny_tokenizer()
-    settings = WarmStartSection(steps=4, batch_size=32)
+    settings = WarmStartSection(steps=4, batch_size=32, lr=3e-3)
     requests = (RolloutRequest(seed=0, index=index) for index in count())
     play = partial(Rollout, "rlvr/KuhnPoker-v0", use_system=False, env_settings={"brief": True, "level": 1})
     warm_start(Pupil(), Renderer(tokenizer), play, requests, settings, lambda *_: None)

@@ -101,6 +101,24 @@ def test_64_requests_in_flight_take_three_updates_and_each_token_has_its_version
     engine.update_weights(weights[0].items(), 0)
 
 
+def test_what_it_samples_with_real_weights_has_the_learners_logprobs():
+    """1e-3 nats, which `sampler.tolerance` allows by itself; the folder is made by make test-real."""
+    path = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rlvr" / "smollm2-0.1.2"
+    if not (path / "config.json").is_file():
+        pytest.skip("there are no weights of SmolLM2: make test-real makes them")
+    made = LiveEngine(str(path), dtype="float32", enforce_eager=True, max_model_len=256)
+    try:
+        model, tokenizer = load_policy(path)
+        chat = [{"role": "user", "content": "What is 12 + 5?"}]
+        prompt = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False)
+        options = [{**OPTIONS, "seed": seed, "max_tokens": 24} for seed in range(4)]
+        for ids, logprobs, _ in made.generate([prompt] * 4, options):
+            expected = score(model, prompt + ids)[len(prompt) - 1 :]
+            torch.testing.assert_close(torch.tensor(logprobs), expected, atol=1e-3, rtol=0)
+    finally:
+        made.close()
+
+
 def test_stale_half_and_wrong_weights_are_refused(engine: LiveEngine, folder: Path, tmp_path: Path):
     model: Any = load_policy(folder)[0]
     tensors = {name: p.detach().clone() for name, p in model.named_parameters()}

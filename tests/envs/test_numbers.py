@@ -11,6 +11,7 @@ from functools import cache
 from math import floor, lcm
 from typing import Any
 
+import gymnasium as gym
 import pytest
 import sympy
 from hypothesis import given, settings
@@ -318,3 +319,39 @@ def test_a_copy_of_what_was_to_be_worked_out_is_no_answer(task, level, copy):
     for seed in range(50):
         question = task().ask(random.Random(seed), level)
         assert task().judge(question, f"\\boxed{{{copy(question.text)}}}").reward == 0
+
+
+@pytest.mark.parametrize(("numbers", "digits"), [(2, 2), (None, 2), (5, None)])
+def test_sums_of_a_chosen_size(numbers: int | None, digits: int | None):
+    env = gym.make("rlvr/Sums-v0", numbers=numbers, digits=digits, level=2)
+    for seed in range(20):
+        question, _ = env.reset(seed=seed)
+        terms = re.findall(r"\d+", question)
+        assert len(terms) == (numbers or 4)
+        assert {len(term) for term in terms} == {digits or 4}
+        _, reward, *_ = env.step(f"\\boxed{{{python(asked(question))}}}")
+        assert reward == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"numbers": 1}, "numbers must be a whole number from 2 to 8, got 1"),
+        ({"digits": 9}, "digits must be a whole number from 1 to 8, got 9"),
+        ({"digits": True}, "digits must be a whole number"),
+        ({"numbers": 3, "digits": 1}, "too few tasks for three splits"),
+    ],
+)
+def test_a_size_of_sums_that_cannot_be_is_refused(settings: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        gym.make("rlvr/Sums-v0", **settings)
+
+
+def test_words_of_a_chosen_length_are_reversed():
+    env = gym.make("rlvr/ReverseText-v0", letters=5)
+    question, _ = env.reset(seed=1)
+    word = question.rpartition(" ")[2]
+    assert len(word) == 5
+    assert env.step(f"\\boxed{{{word[::-1]}}}")[1] == 1
+    with pytest.raises(ValueError, match="letters must be a whole number from 4 to 8, got 3"):
+        gym.make("rlvr/ReverseText-v0", letters=3)
