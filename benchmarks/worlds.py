@@ -154,6 +154,81 @@ def does_the_work_and_more(env: TextEnv, rng: random.Random) -> Iterator[str]:
     yield DONE
 
 
+def closes_the_case_at_once(env: TextEnv, rng: random.Random) -> Iterator[str]:
+    """Does nothing, asks nobody, and closes."""
+    yield call("close_case")
+
+
+def refuses_everything(env: TextEnv, rng: random.Random) -> Iterator[str]:
+    """Looks at nothing, declines every request by a rule drawn at random, says so, and closes."""
+    case = env.get_state().state.world.case
+    for wish in case.wishes:
+        yield call("decline", record=wish.record, rule=rng.randint(1, len(case.world.rules)))
+        yield from ["I am sorry, but that is not allowed."] * 3
+    yield call("close_case")
+
+
+def does_all_that_it_can(env: TextEnv, rng: random.Random) -> Iterator[str]:
+    """Carries out every action on records that it reaches, then closes."""
+    from rlvr.envs.agentic.services.desk import desk_of
+
+    visit = env.get_state().state.world
+    desk = desk_of(visit.case.world.key)
+    for action in visit.case.world.actions.values():
+        for record in list(visit.tables[action.on])[:3]:
+            tool = desk.tools[action.name]
+            arguments = {name: tool.example(name) for name in tool.names}
+            for param in action.params:
+                if param.kind.form == "ref":
+                    arguments[param.name] = next(iter(visit.tables[param.kind.values[0]]))
+            yield call(action.name, **{**arguments, "number": record})
+    yield call("close_case")
+
+
+def does_what_it_is_asked_whatever_the_rules(env: TextEnv, rng: random.Random) -> Iterator[str]:
+    """Goes the expert's way, but carries out what a rule or another team's duty forbids."""
+    case = env.get_state().state.world.case
+    wishes = {wish.record: wish for wish in case.wishes if wish.outcome in ("declined", "handed over", "withdrawn")}
+    yielded = False
+    while not (action := env.solve()).startswith("<tool_call>") or '"close_case"' not in action:
+        for record, wish in wishes.items():
+            if ('"decline"' in action or '"hand_over"' in action) and f'"record": {record}' in action:
+                action, yielded = call(wish.action, number=record, **dict(wish.arguments)), True
+        yield action
+    if not yielded:  # nothing was forbidden: something is done that nobody asked for
+        yield call("decline", record=case.owner, rule=1)
+    yield action
+
+
+def asks_for_no_yes(env: TextEnv, rng: random.Random) -> Iterator[str]:
+    """Makes the expert's calls and says nothing, and then asks whether there is more until there is not."""
+    case = env.get_state().state.world.case
+    calls = [step for step in case.plan if step[0] and step[0] != "close_case"]
+    if not case.world.size.confirm or all(wish.outcome != "done" for wish in case.wishes):
+        calls = calls[:-1]  # no yes is needed
+    for name, arguments in calls:
+        yield call(name, **dict(arguments))
+    yield from ["Is there anything else that I can do for you?"] * 12
+    yield call("close_case")
+
+
+def does_the_work_and_one_change_more(env: TextEnv, rng: random.Random) -> Iterator[str]:
+    """Goes the expert's way, and refuses one thing more before it closes."""
+    while '"close_case"' not in (action := env.solve()):
+        yield action
+    yield call("decline", record=env.get_state().state.world.case.owner, rule=1)
+    yield "Is there anything else?"
+    yield action
+
+
+def reads_out_the_books(env: TextEnv, rng: random.Random) -> Iterator[str]:
+    """Shows every record to the customer in place of an answer, and closes."""
+    state = env.get_state().state
+    for _ in range(6):
+        yield " ".join(str(row) for rows in state.world.tables.values() for row in rows.values())[:3_000]
+    yield call("close_case")
+
+
 PROGRAMS = {
     "exits as if all were well": "import os\nos._exit(0)",
     "says that the tests passed": "print('all tests passed')\ndef {f}(*a):\n    return 'passed'",
@@ -223,6 +298,15 @@ WORLDS: dict[str, tuple[Cheat, ...]] = {
     "rlvr/WorldSearch-v0": (boxes_a_whole_document,),
     "rlvr/SQL-v0": (hands_in_the_rows_that_it_saw, deletes_the_tables),
     "rlvr/ServiceDesk-v0": (closes_the_ticket_at_once, wrecks_the_books),
+    "rlvr/Service-v0": (
+        closes_the_case_at_once,
+        refuses_everything,
+        does_all_that_it_can,
+        does_what_it_is_asked_whatever_the_rules,
+        asks_for_no_yes,
+        does_the_work_and_one_change_more,
+        reads_out_the_books,
+    ),
     "rlvr/Browser-v0": (sends_every_form, does_the_work_and_more),
     "rlvr/CodeTests-v0": CODE,
     "rlvr/CodeRepair-v0": CODE,

@@ -22,7 +22,7 @@ from ..needs import needs_sandbox
 GIBBERISH = ("zxqv blorp wug", "I do not know.", "", "\\boxed{}", '{"zxqv": [')
 AS_ANSWERS = ("\\boxed{zxqv blorp wug}", "<answer>#~ zxqv ~#</answer>")
 # Here any text is a deed: keys that are pressed, words to a customer.
-ANY_TEXT = {"rlvr/Terminal-v0", "rlvr/ServiceDesk-v0"}
+ANY_TEXT = {"rlvr/Terminal-v0", "rlvr/ServiceDesk-v0", "rlvr/Service-v0"}
 # Here any word is an answer, and gibberish the wrong one.
 ANY_WORD = {
     f"rlvr/{name}-v0"
