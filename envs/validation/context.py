@@ -135,6 +135,12 @@ class Validation:
         return episode.valid and (episode.total > floor + SLACK * self.width or self.full(episode))
 
     @property
+    def has_luck(self) -> bool:
+        """Whether the environment says that luck has a part, so that its expert may fail."""
+        env = self.subject.text_env
+        return not getattr(env.task if env is not None else self.subject.env.unwrapped, "always_solvable", True)
+
+    @property
     def pays_each_turn(self) -> bool:
         """Whether rewards are for turns that go by, as where a pole is balanced: doing nothing is paid a little."""
         return not self.subject.texts

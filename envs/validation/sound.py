@@ -249,9 +249,7 @@ def oracle_max(v: Validation, result: CheckResult) -> None:
         "mean": sum(totals) / len(totals),
         "maximum": v.range.high,
     }
-    bare = v.subject.env.unwrapped
-    task = bare.task if isinstance(bare, TextEnv) else bare
-    if not getattr(task, "always_solvable", True) and len(failed) < result.tries:
+    if v.has_luck and len(failed) < result.tries:
         return
     for episode in failed[:5]:
         verdict = episode.verdict
@@ -274,9 +272,9 @@ def floor_gap(v: Validation, result: CheckResult) -> None:
     rng = np.random.default_rng(3)
     refs = v.refs[:: max(1, len(v.refs) // 12)][:16]
     policies: dict[str, Any] = {
+        "random": lambda ref: lambda env, played: v.subject.sampled(env, played, rng),
         "empty": lambda ref: "",
         "echo of the prompt": lambda ref: lambda env, played: played.observations[-1],
-        "random": lambda ref: lambda env, played: v.subject.sampled(env, played, rng),
         **{f"idle: {word}": (lambda ref, word=word: word) for word in IDLE},
     }
     if v.subject.discrete:
@@ -302,6 +300,10 @@ def _judge_floor(v: Validation, result: CheckResult, name: str, episodes: list[V
     result.measured[name] = round(mean, 6)
     works = name == "random" or name.startswith("always")
     share = len(full) / len(episodes)
+    # A word that a game takes for a move is paid as random moves are.
+    by_chance = result.measured.get("random", 0.0)
+    as_random = v.has_luck or mean <= by_chance + 0.1 * v.width or (by_chance > 0.1 * v.width and share < 0.5)
+    a_move = name != "empty" and not works and as_random
     if works and len(episodes) >= 6 and share >= 0.9:
         shown = next((each for each in full if v.shown(each, v.full)), None)
         if shown:
@@ -309,7 +311,7 @@ def _judge_floor(v: Validation, result: CheckResult, name: str, episodes: list[V
             result.add(name, text, replay=shown.replay, share=share)
     elif works and share > 0.5:
         result.add(name, f"{name} play reaches the maximum in {share:.0%} of episodes", severity="low", share=share)
-    elif not works and len(paid) >= max(2, 0.5 * len(episodes)) and not v.pays_each_turn:
+    elif not works and not a_move and len(paid) >= max(2, 0.5 * len(episodes)) and not v.pays_each_turn:
         shown = next((each for each in paid if v.shown(each, v.paid)), None)
         if shown:
             what = repr(shown.actions[-1])[:60] if name != "echo of the prompt" else "the prompt, said again,"
