@@ -2,7 +2,7 @@
 
     python benchmarks/gpu/quick.py                               # checks, times, learns
     python benchmarks/gpu/quick.py checks times --sizes 0.6b     # some parts alone, some sizes
-    python benchmarks/gpu/quick.py learns --model FOLDER --curves examples/real/sums.yaml
+    python benchmarks/gpu/quick.py learns --model FOLDER         # of SmolLM2-135M-Instruct: two curves to their end
     python benchmarks/gpu/quick.py --small --device cpu          # the miniature: each line of it, on a CPU, in a minute
 
 *checks* compares the device with the CPU, packed sequences with each alone, every attention kernel that is installed
@@ -59,6 +59,7 @@ SHAPES = {
     "0.6b": ModelShape(151_936, 1024, 28, 16, 8, 128, 3072),
     "1.7b": ModelShape(151_936, 2048, 28, 16, 8, 128, 6144),
 }
+CURVES = ("sums", "reverse")
 KERNELS = ("sdpa", "eager", "flex", "flash_attention_2", "flash_attention_3")
 
 
@@ -375,6 +376,8 @@ def _time_sampling(report: Report, size: str, model: Any, options: argparse.Name
 
 def learns(report: Report, options: argparse.Namespace) -> None:
     """Does a model learn, to the end of its configs?"""
+    if not options.curves:
+        report.add("curves", "no --model was given", "")
     for curve in options.curves:
         name = Path(curve).stem
         with report.figure(name, 30.0 if not options.small else 1.0) as go:
@@ -404,7 +407,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--batches", type=int, nargs="+", help="replies sampled at once; default 1 64 512")
     parser.add_argument("--new-tokens", type=int, help="of a reply; default 128")
     parser.add_argument("--model", type=Path, help="folder of the model that learns; that of the config if left out")
-    parser.add_argument("--curves", nargs="*", default=[], help="configs that it learns by")
+    parser.add_argument("--curves", nargs="*", help="configs that it learns by; of --model two of examples/real")
     parser.add_argument("--seconds", type=float, default=520.0, help="after which nothing more begins; default 520")
     parser.add_argument("--small", action="store_true", help="the miniature: tiny sizes everywhere")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "gpu")
@@ -416,6 +419,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     options.tokens = options.tokens or (256 if options.small else 16_384)
     options.batches = options.batches or ([1, 4] if options.small else [1, 64, 512])
     options.new_tokens = options.new_tokens or (8 if options.small else 128)
+    if options.curves is None:
+        options.curves = [ROOT / "examples" / "real" / f"{name}.yaml" for name in CURVES] if options.model else []
     options.device = torch.device(options.device)
     options.device_name = torch.cuda.get_device_name() if options.device.type == "cuda" else platform.machine()
     return options
