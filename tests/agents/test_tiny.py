@@ -155,8 +155,9 @@ def test_what_cannot_be_loaded_is_one_clear_error(folder, tmp_path):
             (path / "config.json").write_text(json.dumps({**config, "model_type": "nonsense"}))
         return path
 
+    complaints = {"no template": "no chat template", "bad weights": "is no whole safetensors file"}
     for name in ("no template", "no weights", "bad weights", "no such type"):
-        complaint = "no chat template" if name == "no template" else "cannot be loaded as a causal language model"
+        complaint = complaints.get(name, "cannot be loaded as a causal language model")
         with pytest.raises(ValueError, match=complaint) as raised:
             load_policy(broken(name))
         assert name in str(raised.value)
