@@ -27,18 +27,13 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
 
 
-@contextmanager
-def out_of_memory(text: str) -> Iterator[None]:
-    """Say what to change where memory runs out in this block.
+def explain_memory(error: RuntimeError, text: str) -> None:
+    """Say what to change where memory ran out; another error is left to be raised again.
 
     Raises:
-        ConfigError: it did; ``text`` says in what, and which field to lower.
+        ConfigError: memory ran out; ``text`` says in what, and which field to lower.
     """
-    try:
-        yield
-    except RuntimeError as error:
-        if not is_out_of_memory(error):
-            raise
+    if is_out_of_memory(error):
         raise ConfigError(f"out of memory {text}") from error
 
 

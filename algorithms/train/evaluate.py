@@ -17,8 +17,12 @@ def evaluate(run: RunSetup, name: str) -> None:
     Args:
         name: of the evaluation, such as before.
     """
-    with run.learner.averaged(), run.sampling_memory():
-        _measure(run, name)
+    try:
+        with run.learner.averaged():
+            _measure(run, name)
+    except RuntimeError as error:
+        run.explain_sampling_memory(error)
+        raise
 
 
 def _measure(run: RunSetup, name: str) -> None:

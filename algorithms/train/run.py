@@ -80,8 +80,11 @@ class Trainer(RunSetup):
         kept = (self.step + 1) % self.config.episodes_every == 0
         self.sampling.restart()
         # 1. Tasks, 2. rollouts of a group on each, 3. rewards and filters: again where a filter wants other groups.
-        with self.sampling_memory():
+        try:
             collected = self.schedule.collect(self.step, traced=kept)
+        except RuntimeError as error:
+            self.explain_sampling_memory(error)
+            raise
         self.sampler.sleep()
         return StepSample(collected, kept, clock, clock.seconds(), self.sampling.seconds)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from rlvr.algorithms.core.inputs import MissingInput
 from rlvr.algorithms.core.lazy_torch import torch
 from rlvr.algorithms.filters.order import acting
 from rlvr.algorithms.learner.critic import Critic
-from rlvr.algorithms.learner.memory import out_of_memory
+from rlvr.algorithms.learner.memory import explain_memory
 from rlvr.algorithms.learner.optimiser import Optimiser, require_optimiser
 from rlvr.algorithms.learner.world import ProcessWorld, SharedRollout
 from rlvr.algorithms.recipe.all_algorithms import ALGORITHMS
@@ -89,8 +88,11 @@ class RunSetup:
 
     def _build(self) -> None:
         config = self.config
-        with out_of_memory("while the model was loaded: set model.dtype to bfloat16, or take a smaller model"):
+        try:
             self.model, self.tokenizer = load_model(config)
+        except RuntimeError as error:
+            explain_memory(error, "while the model was loaded: set model.dtype to bfloat16, or take a smaller model")
+            raise
         self.frozen = frozen_digest(self.model)
         self.sampler = build_sampler(config, self.model, self.tokenizer, self.folder.sampler, self.callback.say)
         self.agent = self.play_agent(greedy=False, training=True)
@@ -195,10 +197,14 @@ class RunSetup:
         rollout = kind(source, agent, use_system=env.system, env_settings=env_settings, **limits)
         return SharedRollout(rollout, self.world) if self.world.size > 1 else rollout
 
-    def sampling_memory(self) -> AbstractContextManager[None]:
-        """Around what samples: where memory runs out, the fields to lower are named."""
+    def explain_sampling_memory(self, error: RuntimeError) -> None:
+        """Name the fields to lower where memory ran out while episodes were sampled.
+
+        Raises:
+            ConfigError: it did.
+        """
         count = self.config.env.batch_size
-        return out_of_memory(f"while episodes were sampled: lower env.batch_size, {count} now, or sampling.max_length")
+        explain_memory(error, f"while episodes were sampled: lower env.batch_size, {count} now, or sampling.max_length")
 
     def asked_to_stop(self) -> int | None:
         """The signal that any process got: all must stop after the same step."""
