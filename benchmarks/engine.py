@@ -6,8 +6,7 @@ Both sides run in this process, in turns, on one thread; time is CPU time. *Upda
 sequences whose replies have log-normal lengths, in micro-batches of one budget of tokens: packed; padded, the longest
 first; and padded in the order in which they come. All give one gradient, which is compared. *Sampling*: replies that
 end after as many tokens as a log-normal draw says. `generate()` takes all prompts in one batch, in which a row that has
-ended waits for the longest; ours takes as many slots, or half of them, which are refilled. Memory is the peak above the
-model.
+ended waits for the longest; ours takes as many slots, or half of them, which are refilled.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from rlvr.algorithms.learner.batch import Padded, pad
 
 sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
 
-from results import Table, peak_memory, write_results
+from results import Table, write_results
 
 RESULTS = Path(__file__).parent / "results"
 PROMPT = 24  # tokens
@@ -126,14 +125,13 @@ class Replies:
         return sum(self.limits)
 
 
-def race(speed: Table, memory: Table, candidates: dict[str, Callable[[int], int]], rounds: int) -> None:
-    """Units per CPU-second of each candidate, in turns, and the peak of its memory."""
+def race(table: Table, candidates: dict[str, Callable[[int], int]], rounds: int) -> None:
+    """Units per CPU-second of each candidate, in turns."""
     for number in range(rounds):
         for name, candidate in candidates.items():
-            before, start = peak_memory(reset=True), time.process_time()
+            start = time.process_time()
             units = candidate(number)
-            speed.add(name, units / (time.process_time() - start))
-            memory.add(name, max(1.0, (peak_memory() - before) / 1e6))
+            table.add(name, units / (time.process_time() - start))
 
 
 def main() -> None:
@@ -160,18 +158,16 @@ def main() -> None:
     size = f"{options.sequences} sequences, replies of log-normal length, mean {options.mean:g} tokens"
     tables = [
         Table(f"Updates: {size}", "tokens that are not padding, per CPU-second", "packed"),
-        Table(f"Updates: {size}: memory", "MB at the peak, above what was there before", "packed"),
         Table(f"Sampling: {size}", "sampled tokens per CPU-second", "slots for all"),
-        Table(f"Sampling: {size}: memory", "MB at the peak, above what was there before", "slots for all"),
     ]
-    race(*tables[:2], {
+    race(tables[0], {
         "packed": partial(updates, True, False),
         "padded, the longest first": partial(updates, False, False),
         "padded, as they come": partial(updates, False, True),
     }, options.rounds)  # fmt: skip
     model.zero_grad()
     replies = Replies(model, options.sequences, options.mean)
-    race(*tables[2:], {
+    race(tables[1], {
         "slots for all": partial(replies.ours, None),
         "half as many slots": partial(replies.ours, options.sequences // 2),
         "generate()": replies.generate,
