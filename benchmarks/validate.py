@@ -35,6 +35,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from planted.catalogue import PAIRS, Pair
 
+import rlvr
+
 ROOT = Path(__file__).resolve().parent.parent
 RECORDS = ROOT / "benchmarks" / "results" / "validate.jsonl"
 NO_FORM = 4  # the exit status of exports/folders.py where a tool has no form for an environment
@@ -106,6 +108,17 @@ def run(command: list[str], seconds: float, folder: Path) -> Finished:
     return Finished(None if over.is_set() else process.returncode, text, usage.ru_utime + usage.ru_stime)
 
 
+def rlvr_failed(finished: Finished, folder: Path) -> list[str] | None:
+    """The checks with a finding of severity high, as the exit status has it."""
+    try:
+        report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return sorted(
+        check["check"] for check in report["checks"] if any(each["severity"] == "high" for each in check["findings"])
+    )
+
+
 def vf_failed(finished: Finished, folder: Path) -> list[str] | None:
     """``gold`` and ``noop``, where they failed on a task."""
     try:
@@ -138,6 +151,14 @@ def harbor_failed(finished: Finished, folder: Path) -> list[str] | None:
 
 
 VALIDATORS = [
+    Validator(
+        "rlvr validate",
+        f"rlvr=={rlvr.__version__}",
+        lambda tools, target, folder: [
+            *(sys.executable, "-m", "rlvr", "validate", target, "--allow-code", "--json", str(folder / "report.json")),
+        ],
+        rlvr_failed,
+    ),
     Validator(
         "vf-validate",
         "verifiers==0.4.0",
