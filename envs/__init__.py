@@ -12,6 +12,7 @@ from rlvr.envs import (
     bridges,
     coding,
     games,
+    instructions,
     knowledge,
     logic,
     mathematics,
@@ -39,6 +40,7 @@ FAMILIES = (
     agentic,
     coding,
     knowledge,
+    instructions,
     bridges,
 )
 

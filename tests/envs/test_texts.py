@@ -60,6 +60,9 @@ FAULTS_OF = {name: re.compile(pattern) for name, pattern in FAULTS.items()}
 # What looks like a fault there and is none: truth values of programs, names of one letter, remainders of a division.
 NONE_THERE = {
     "Python": {"CodeOutput", "CodeInput", "CodeTests", "CodeRepair", "JsonPaths", "PalindromeCount"},
+    # words of six languages
+    "an before a consonant": {"Instructions"},
+    "a blank before a mark": {"Instructions"},
     "a word twice": {"RushHour", "Sokoban", "WordSearch"},
     "a value for itself": {"BitOperations"},
     "two marks": {
@@ -73,6 +76,7 @@ NONE_THERE = {
             "ForwardChaining",
             "FunctionInduction",
             "HanoiGame",
+            "Instructions",
             "LeastSquares",
             "RegexConstruction",
             "WaterJugs",

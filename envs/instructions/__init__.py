@@ -1,0 +1,5 @@
+"""Instruction following: texts that are checked by exact rules; IFEval and IFBench."""
+
+from rlvr.envs.core.registry import register
+
+register("rlvr/Instructions-v0", "rlvr.envs.instructions.writing:Instructions")
