@@ -38,6 +38,7 @@ LICENCES = {
     "deepmind/code_contests": "CC-BY-4.0",
     "google-research-datasets/mbpp": "CC-BY-4.0",
     "google-research-datasets/nq_open": "CC-BY-SA-3.0",
+    "google/IFEval": "Apache-2.0",
     "hotpotqa/hotpot_qa": "CC-BY-SA-4.0",
     "openai/gsm8k": "MIT",
     "openai/openai_humaneval": "MIT",

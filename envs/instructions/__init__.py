@@ -3,3 +3,4 @@
 from rlvr.envs.core.registry import register
 
 register("rlvr/Instructions-v0", "rlvr.envs.instructions.writing:Instructions")
+register("rlvr/IFEval-v0", "rlvr.envs.instructions.published:IFEval", split="test")

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from rlvr.envs.core.seeding import divide, stream
+from rlvr.envs.core.seeding import divide, nameless, stream
 from rlvr.envs.core.verdict import Verdict, unparsable
 from rlvr.envs.instructions.content import FACTS_GIVEN, LANGUAGE, REPLY_LANGUAGE
 from rlvr.envs.instructions.draft import CannotWrite, Draft
@@ -91,7 +91,7 @@ def judge(action: str, brief: Brief, instructions: Sequence[Instruction], prompt
 
 def plain_text(brief: Brief, language: Language, greets: bool = True) -> str:
     """A text about the facts that obeys no instruction on purpose: with a greeting, or sorted by its sentences."""
-    draft = Draft(brief, language, stream("plain", repr(brief), language.code))
+    draft = Draft(brief, language, stream("plain", nameless(brief), language.code))
     draft.bound(sentences=(len(brief.facts) + 4, 40))
     if greets:
         draft.tops.append(draft.rng.choice(language.greetings))
@@ -102,14 +102,14 @@ def plain_text(brief: Brief, language: Language, greets: bool = True) -> str:
 
 def write_text(brief: Brief, instructions: Sequence[Instruction]) -> str | None:
     """The expert's text, which obeys every instruction; None where it finds none."""
-    language = language_of(brief, instructions)
+    language, key = language_of(brief, instructions), nameless((brief, *instructions))
     for attempt in range(TRIES):
-        draft = Draft(brief, language, stream("rules", repr(brief), repr(instructions), attempt))
+        draft = Draft(brief, language, stream("rules", key, attempt))
         for each in instructions:  # what all sentences must fulfil is known before the first is chosen
             with suppress(CannotWrite):
                 KINDS[each.kind].write(draft, *each.args)
         rules = draft.rules
-        draft = Draft(brief, language, stream("text", repr(brief), repr(instructions), attempt))
+        draft = Draft(brief, language, stream("text", key, attempt))
         draft.rules = list(rules)
         try:
             for each in instructions:

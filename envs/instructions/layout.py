@@ -109,6 +109,11 @@ def _ruled(paragraphs: Paragraphs) -> Paragraphs:
     return [*paragraphs[:-1], ["---"], paragraphs[-1]]
 
 
+def _rule(draft: Draft) -> None:
+    draft.bound(sentences=(5, 40))
+    draft.shapes.append(_ruled)
+
+
 def _is_ruled(text: Text) -> bool:
     return len(text.paragraphs) > 2 and [i for i, part in enumerate(text.paragraphs) if part == "---"] == [
         len(text.paragraphs) - 2
@@ -297,7 +302,7 @@ STRUCTURE: tuple[Kind, ...] = (
         it="Metti prima dell'ultimo paragrafo una riga che contiene solo ---, tra righe vuote, e nessun'altra.",
         pt="Coloque antes do último parágrafo uma linha que contenha só ---, entre linhas em branco, e nenhuma outra.",
         check=_is_ruled,
-        write=lambda draft: (draft.bound(sentences=(5, 40)), draft.shapes.append(_ruled)),
+        write=_rule,
         fixes="paragraphs",
         needs="lines",
     ),

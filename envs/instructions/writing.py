@@ -343,7 +343,7 @@ class _Composer:
     def first(self) -> Demands | None:
         """The instructions of the first turn; None where the leading one has no arguments or is met without effort."""
         brief = self.head.brief
-        start = ()
+        start: tuple[Instruction, ...] = ()
         if self.head.target != brief.language:
             names = LANGUAGES[brief.language].names
             start = (Instruction(REPLY_LANGUAGE, (self.head.target, names[self.head.target])),)
@@ -355,7 +355,7 @@ class _Composer:
         plain_texts = (scene.plain.text, plain_text(brief, scene.language, greets=False))
         if all(judge(text, brief, (*start, lead)).parts[lead.kind] for text in plain_texts):
             return None
-        instructions = (*start, lead)
+        instructions: tuple[Instruction, ...] = (*start, lead)
         missing = LEVELS[self.level - 1].instructions - 1
         for _ in range(missing):
             more = self._another(brief, instructions)

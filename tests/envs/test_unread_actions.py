@@ -21,8 +21,8 @@ from ..needs import needs_sandbox
 
 GIBBERISH = ("zxqv blorp wug", "I do not know.", "", "\\boxed{}", '{"zxqv": [')
 AS_ANSWERS = ("\\boxed{zxqv blorp wug}", "<answer>#~ zxqv ~#</answer>")
-# Here any text is a deed: keys that are pressed, words to a customer.
-ANY_TEXT = {"rlvr/Terminal-v0", "rlvr/ServiceDesk-v0", "rlvr/Service-v0"}
+# Here any text is a deed: keys that are pressed, words to a customer, a text that was asked for.
+ANY_TEXT = {f"rlvr/{name}-v0" for name in ("Terminal", "ServiceDesk", "Service", "Instructions", "IFEval")}
 # Here any word is an answer, and gibberish the wrong one.
 ANY_WORD = {
     f"rlvr/{name}-v0"
