@@ -77,15 +77,16 @@ def judge(action: str, brief: Brief, instructions: Sequence[Instruction], prompt
             inner = unwrap(reply)
     broken = inner is None or not words_of(inner)
     text = Text(reply if inner is None or broken else inner, brief, language_of(brief, instructions))
-    fault = prose_fault(text, [prompt])
+    sentences = {each.kind: sentence_of(each, brief.language) for each in instructions}
+    fault = prose_fault(text, prompt, [*sentences.values()])
     parts = {"prose": float(not fault)}
     for each in instructions:
         kind = KINDS[each.kind]
         parts[kind.name] = float(not broken if kind.unwrap else kind.check(text, *each.args))
-    missed = [sentence_of(each, brief.language) for each in instructions if not parts[each.kind]]
+    missed = [sentence for name, sentence in sentences.items() if not parts[name]]
     if not fault and not missed:
         return Verdict(1.0, "correct", reason="every instruction is met", parts=parts)
-    reason = "; ".join([fault] * bool(fault) + [f"not met: {sentence}" for sentence in missed])
+    reason = "; ".join([fault] * bool(fault) + [f"not met: {' '.join(missed)}"] * bool(missed))
     return Verdict(0.0, "wrong", reason=reason[:500], parts=parts)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from rlvr.envs.instructions.draft import CannotWrite, Draft, Paragraphs, keyword
 from rlvr.envs.instructions.kind import Args, Kind, Scene, kind
 from rlvr.envs.instructions.layout import label_arg
-from rlvr.envs.instructions.text import LANGUAGES, Brief, Text, fact_forms, find_form
+from rlvr.envs.instructions.text import LANGUAGES, Brief, Text, fact_forms, find_form, parts_of
 from rlvr.envs.instructions.word_choice import is_quoted
 
 REPLY_LANGUAGE = "reply_language"
@@ -29,11 +29,6 @@ def _foreign_word(scene: Scene) -> Args:
     code = _other_code(scene)
     words = [keyword(each) for each in LANGUAGES[code].fillers]
     return (scene.rng.choice(words),)
-
-
-def parts_of(text: str) -> list[str]:
-    """Runs of letters and digits without letter case: an elided word is two."""
-    return re.findall(r"\w+", text.casefold())
 
 
 def persons(text: Text, words: frozenset[str]) -> int:
@@ -84,7 +79,7 @@ LANGUAGE: tuple[Kind, ...] = (
         es="Usa “nosotros”, “nos” o “nuestro” en cualquiera de sus formas al menos {0} veces en total.",
         it="Usa “noi” o “nostro” in una delle sue forme almeno {0} volte in tutto.",
         pt="Use “nós” ou “nosso” em uma de suas formas pelo menos {0} vezes ao todo.",
-        sample=lambda scene: (persons(scene.plain, scene.language.ours) + 1,),
+        sample=lambda scene: (max(2, persons(scene.plain, scene.language.ours) + 1),),
         check=lambda text, least: persons(text, text.language.ours) >= least,
         write=_more_persons,
     ),

@@ -10,7 +10,7 @@ GERMAN = Language(
     common=words(
         "der die das und ist in zu den mit von für auf ein eine nicht es wir uns sie ihr euch sich dem des als auch "
         "an bei nach wie aus wenn so alle wird sind hat im am zum zur über um oder noch nur war bitte kann dass wer "
-        "unsere unser jeder gibt"
+        "unsere unser jeder gibt eure alles"
     ),
     names={
         "en": "Englisch", "de": "Deutsch", "fr": "Französisch", "es": "Spanisch", "it": "Italienisch",

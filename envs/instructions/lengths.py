@@ -31,9 +31,9 @@ def _own_lengths(draft: Draft) -> None:
 
 
 def _shortest_first(draft: Draft) -> None:
-    shortest = draft.filler(lambda sentence: length(sentence) == 3)
-    draft.first.append(shortest)
-    draft.rules.append(lambda sentence, before: not before or length(sentence) > 3)
+    words = min(map(length, draft.fillers))
+    draft.first.append(draft.filler(lambda sentence: length(sentence) == words))
+    draft.rules.append(lambda sentence, before: not before or length(sentence) > words)
 
 
 def _last_length(scene: Scene) -> Args:

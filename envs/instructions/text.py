@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 from rlvr.envs.instructions.english import ENGLISH
@@ -20,7 +19,7 @@ LANGUAGES: Final = {each.code: each for each in (ENGLISH, GERMAN, FRENCH, SPANIS
 MAX_WORDS: Final = 400
 MAX_CHARS: Final = 6_000  # of a reply: 400 words with markup and a wrapper
 COPIED_WORDS: Final = 10  # words in a row that no text of its own shares with the instructions
-COMMON_SHARE: Final = 0.2  # of the words of prose that are among the most frequent of its language
+COMMON_SHARES: Final = (0.2, 0.75)  # of the words of prose are among the most frequent of its language
 DIFFERENT_SHARE: Final = 0.6  # of sentences that are no repeats
 CLOSERS: Final = "\"”“»)\\]*_’'"
 _SENTENCE = re.compile(rf"[^\n]+?(?:[.!?…]+[{CLOSERS}]*(?=\s|$)|$)", re.MULTILINE)
@@ -143,8 +142,13 @@ class Text:
 
     def share_of(self, language: Language) -> float:
         """The share of words that are among the most frequent of a language."""
-        parts = [part for word in self.words for part in re.split("['’]", word) if part]
+        parts = parts_of(self.text)
         return sum(part in language.common for part in parts) / max(1, len(parts))
+
+
+def parts_of(text: str) -> list[str]:
+    """Runs of letters and digits without letter case: an elided word is two."""
+    return re.findall(r"[^\W_]+", text.casefold())
 
 
 def words_of(text: str) -> list[str]:
@@ -158,45 +162,62 @@ def sentences_of(text: str) -> list[str]:
     return [part.strip() for part in _SENTENCE.findall(plain) if words_of(part)]
 
 
-def prose_fault(text: Text, instructions: Sequence[str]) -> str:
+def prose_fault(text: Text, prompt: str, instructions: Sequence[str]) -> str:
     """What keeps a text from being prose of its own about its facts; empty where nothing does.
 
     Args:
         text: what was written.
-        instructions: sentences that must not be copied.
+        prompt: what the user wrote, without the facts; ten words of it in a row are a copy.
+        instructions: sentences, each of which is a copy as a whole.
     """
     if len(text.words) > MAX_WORDS:
         return f"the text has more than {MAX_WORDS} words"
-    if copied := copied_run(text.words, instructions):
+    if copied := copied_words(text.words, prompt, instructions):
         return f"the text repeats the instructions: {copied}"
-    missing = [fact for fact, _ in text.brief.facts if text.where(fact) < 0]
+    return _fact_fault(text) or _language_fault(text) or _repetition(text)
+
+
+def _fact_fault(text: Text) -> str:
+    facts = [fact for fact, _ in text.brief.facts]
+    missing = [fact for fact in facts if text.where(fact) < 0]
     if missing:
         return f"not mentioned: {', '.join(missing)}"
+    sentences = [*text.sentences, *sentences_of(" ".join(text.text.split()))]  # a line may end within a sentence
+    sentences = [each for each in sentences if not text.language.common.isdisjoint(parts_of(each))]
+    loose = [fact for fact in facts if all(text.where(fact, each) < 0 for each in sentences)]
+    if loose:
+        return f"mentioned in no whole sentence: {', '.join(loose)}"
     for fact, value in text.brief.outdated:
         if any(find_form(text.folded, form) >= 0 for form in text.forms(fact, value)):
             return f"outdated: {fact}"
+    return ""
+
+
+def _language_fault(text: Text) -> str:
     shares = {code: text.share_of(language) for code, language in LANGUAGES.items()}
     own = shares[text.language.code]
     if own < max(shares.values()):
         return f"the text is not in the language {text.language.code}"
-    if own < COMMON_SHARE:
-        return "the text is not in whole sentences"
+    low, high = COMMON_SHARES
+    return "" if low <= own <= high else "the text is not in whole sentences"
+
+
+def _repetition(text: Text) -> str:
     sentences = [sentence.casefold() for sentence in text.sentences]
     if len({*sentences}) < DIFFERENT_SHARE * len(sentences):
         return "the text repeats its sentences"
-    if any(a == b for a, b in pairwise(text.words) if a.isalpha()):
-        return "the text has a word twice in a row"
+    if any(a == b == c for a, b, c in zip(text.words, text.words[1:], text.words[2:], strict=False)):
+        return "the text has a word three times in a row"
     return ""
 
 
-def copied_run(words: Sequence[str], instructions: Sequence[str]) -> str:
-    """Ten words in a row that a text shares with one of the instructions; empty where there are none."""
-    runs = {
-        tuple(folded[index : index + COPIED_WORDS])
-        for folded in ([word.casefold() for word in words_of(each)] for each in instructions)
-        for index in range(len(folded) - COPIED_WORDS + 1)
-    }
-    for index in range(len(words) - COPIED_WORDS + 1):
-        if (run := tuple(words[index : index + COPIED_WORDS])) in runs:
-            return " ".join(run)
+def copied_words(words: Sequence[str], prompt: str, instructions: Sequence[str]) -> str:
+    """Ten words in a row of the prompt, or a whole instruction, that stand in a text; empty where there are none."""
+    sources = [[word.casefold() for word in words_of(each)] for each in (prompt, *instructions)]
+    runs = {tuple(sources[0][i : i + COPIED_WORDS]) for i in range(len(sources[0]) - COPIED_WORDS + 1)}
+    runs |= {tuple(source) for source in sources[1:] if len(source) > 2}
+    for size in sorted({*map(len, runs)}):
+        for index in range(len(words) - size + 1):
+            if (run := tuple(words[index : index + size])) in runs:
+                return " ".join(run)
     return ""

@@ -280,11 +280,11 @@ def _counted_letter(scene: Scene) -> Args:
 
 def _rare_letter(scene: Scene) -> Args | None:
     held = _fact_letters(scene)
-    letters = [letter for letter in "bcdfghkmpvwz" if scene.plain.letters(letter) > held[letter] + 1]
+    letters = [letter for letter in "bcdfghkmpvwz" if scene.plain.letters(letter) > held[letter] + 2]
     if not letters:
         return None
     letter = scene.rng.choice(letters)
-    return letter, held[letter] + scene.rng.randint(0, 1) + 1
+    return letter, held[letter] + scene.rng.randint(0, 1) + 2
 
 
 def _fact_letters(scene: Scene) -> Counter[str]:

@@ -78,13 +78,17 @@ def scene_of(code: str, seed: int, brief: Brief) -> Scene:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("code", LANGUAGES)
 @pytest.mark.parametrize("name", [name for name in KINDS if name != REPLY_LANGUAGE])
-def test_the_expert_obeys_each_kind_in_each_language_and_a_heedless_text_does_not(name, code):
-    if code not in KINDS[name].codes:
-        pytest.skip("not used in this language")
+def test_the_expert_obeys_each_kind_in_each_language_and_a_heedless_text_does_not(name):
+    outcomes = [written_and_heedless(name, code) for code in sorted(KINDS[name].codes)]
+    assert all(written for written, _ in outcomes)
+    assert sum(heedless for _, heedless in outcomes) >= 3
+
+
+def written_and_heedless(name: str, code: str) -> tuple[int, int]:
+    """How often the expert obeys, and how often a text that heeds no instruction does not."""
     written = heedless = 0
-    for seed in range(12):
+    for seed in range(8):
         facts = tuple(random.Random(seed).sample(BRIEF.facts, 3))
         if "venue" not in dict(facts) and any(name.startswith(each) for each in ("venue", "quoted_venue")):
             facts = (*facts, ("venue", "Villa Aurora"))
@@ -99,8 +103,7 @@ def test_the_expert_obeys_each_kind_in_each_language_and_a_heedless_text_does_no
         assert text is None or judge(text, brief, [instruction]).success
         plain_texts = (scene.plain.text, plain_text(brief, scene.language, greets=False))
         heedless += sum(not judge(each, brief, [instruction]).parts[name] for each in plain_texts)
-    assert written
-    assert heedless
+    return written, heedless
 
 
 @settings(max_examples=40)
@@ -279,7 +282,7 @@ def test_the_parts_of_a_verdict_are_the_instructions_and_the_prose():
     verdict = judge("Well, you can ask Marta.", brief, instructions)
     assert (verdict.reward, verdict.status) == (0.0, "wrong")
     assert verdict.parts == {"prose": 1.0, "no_commas": 0.0, "words_at_least": 0.0}
-    assert verdict.reason == "not met: Use no commas.; not met: Write at least 6 words."
+    assert verdict.reason == "not met: Use no commas. Write at least 6 words."
 
 
 def test_an_outdated_fact_may_not_stay():
