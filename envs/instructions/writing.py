@@ -48,7 +48,7 @@ LEVELS: Final = (
     WritingLevel(4, 4, changes=(2,)),
     WritingLevel(6, 5, changes=(2, 2, 2)),
 )
-MAX_IN_FORCE: Final = 8
+MAX_IN_FORCE: Final = 8  # none is added beyond; one that was taken back may be restored
 ELSEWHERE: Final = 0.2  # of the tasks in six languages: the reply is in another language than the user's
 FACT_LISTS: Final = ("facts_on_lines", "facts_in_order")  # kinds that name every fact
 MET: Final = Verdict(0.0, "partial", reason="every instruction of this turn is met")
@@ -117,8 +117,8 @@ class Head(NamedTuple):
 class Instructions(Task[WritingState]):
     """Write a text about given facts by exact instructions, and again when the user changes their mind.
 
-    Levels 1 to 5: one easy instruction; two; four in six languages; four to six over two turns with changes of mind;
-    six to eight that interact, over four turns in which instructions and facts are replaced, taken back and restored.
+    Levels 1 to 5: one easy instruction; two; four in six languages; four over two turns, with changes of mind; six
+    over four turns, in which instructions and facts are added, replaced, taken back and restored.
 
     133 kinds of instructions in twelve groups, each said and checked in English, German, French, Spanish, Italian and
     Portuguese. A tenth of the kinds occurs in the validation split alone, another tenth in the test split alone.
