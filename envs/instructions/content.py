@@ -281,7 +281,7 @@ def _gather(first: bool) -> Callable[[Draft], None]:
     return write
 
 
-def _seats_in_words(draft: Draft) -> str:
+def _number_in_words(draft: Draft) -> str:
     return fact_forms("seats", dict(draft.brief.facts)["seats"], draft.language.code)[1]
 
 
@@ -340,7 +340,7 @@ FACTS_GIVEN: tuple[Kind, ...] = (
         pt="Escreva o número de lugares por extenso e não em algarismos.",
         sample=_if_given("seats"),
         check=lambda text: find_form(text.folded, text.fact_value("seats")) < 0 and text.where("seats") >= 0,
-        write=_write_as("seats", _seats_in_words),
+        write=_write_as("seats", _number_in_words),
         fixes="seats",
         easy=True,
     ),

@@ -82,7 +82,9 @@ def detect_language(text: str) -> str | None:
     try:
         import langdetect
     except ImportError as error:
-        raise ImportError("rows of IFEval that ask for a language need langdetect: pip install langdetect") from error
+        raise ImportError(
+            "rows of IFEval that ask for a language need langdetect: pip install 'rlvr[instructions]'"
+        ) from error
     langdetect.DetectorFactory.seed = 0
     try:
         return str(langdetect.detect(text[:20_000]))

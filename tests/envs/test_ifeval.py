@@ -209,5 +209,5 @@ def test_a_bad_row_is_refused_when_it_is_read(tmp_path, change, message):
 def test_a_language_needs_langdetect_and_says_so(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "langdetect", None)
     row = ROW | {"instruction_id_list": ["language:response_language"], "kwargs": [{"language": "de"}]}
-    with pytest.raises(ImportError, match="need langdetect: pip install langdetect"):
+    with pytest.raises(ImportError, match=r"need langdetect: pip install 'rlvr\[instructions\]'"):
         made(tmp_path / "test.jsonl", [row])
