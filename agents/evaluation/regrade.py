@@ -82,7 +82,9 @@ def regrade(rollout: Rollout, episodes: Sequence[Episode]) -> Iterator[Regraded]
     rollout.agent = RecordedAgent(dict(zip(keys, episodes, strict=True)))
     for index, after in rollout.stream(requests):
         before = episodes[index]
-        yield Regraded(before, replace(after, key=before.key, tokens=before.tokens))
+        # The replies, who made them and what they took are the record's.
+        after = replace(after, key=before.key, tokens=before.tokens, agent=before.agent, usage=before.usage)
+        yield Regraded(before, after)
 
 
 def lenient_successes(rollout: Rollout, episodes: Sequence[Episode]) -> int:
