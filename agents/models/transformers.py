@@ -207,12 +207,11 @@ class _Decoding:
 
     def _refill(self) -> None:
         """Give the slots that are free the next prompts."""
-        free = self._finished.nonzero()[:, 0].tolist()
-        if free and not self._batch.refills:
+        if not self._batch.refills:
             if self._done < len(self._finished):
-                return
-            free, self._origin, self._step = [], self._origin[:0], self._step[:0]
-            self._finished = self._finished[:0]
+                return  # what has been dropped left room, but none joins before all have ended
+            self._origin, self._step, self._finished = self._origin[:0], self._step[:0], self._finished[:0]
+        free = self._finished.nonzero()[:, 0].tolist()
         used = len(self._origin)
         slots = [*free, *range(used, self._slots)][: len(self._waiting)]
         indices = [self._waiting.popleft() for _ in slots]

@@ -7,6 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from transformers import (
+    Gemma2Config,
+    Gemma2ForCausalLM,
+    Lfm2Config,
+    Lfm2ForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+)
 
 from rlvr.agents.models import transformers as sampler
 from rlvr.agents.models.sampling import uniforms
@@ -48,6 +56,33 @@ def assert_same(replies, expected) -> None:
 def test_replies_do_not_depend_on_how_many_are_sampled_at_once(model, slots: int):
     prompts = prompts_of(24)
     assert_same(drawn(model, prompts, slots), drawn(model, prompts))
+
+
+def other_cache(name: str) -> Any:
+    """A model whose cache is the library's: a window of 8 columns, in all layers or in some, or convolutions."""
+    sizes: dict[str, Any] = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "vocab_size": 403}
+    sizes |= {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        if name == "sliding":
+            return MistralForCausalLM(MistralConfig(**sizes, sliding_window=8)).eval()
+        if name == "mixed":
+            return Gemma2ForCausalLM(Gemma2Config(**sizes, sliding_window=8)).eval()
+        return Lfm2ForCausalLM(Lfm2Config(**sizes, layer_types=["conv", "full_attention"])).eval()
+
+
+@pytest.mark.parametrize("slots", [1, 3, 7])
+@pytest.mark.parametrize("name", ["sliding", "mixed", "convolutions"])
+def test_one_batch_follows_another_where_none_can_join(name: str, slots: int):
+    """Sequences that have ended are dropped while others wait; these wait until all of the batch have ended."""
+    other, prompts = other_cache(name), prompts_of(12)
+    limits = [1 + 5 * (index % 4) for index in range(12)]
+    expected = [
+        (ids, logprobs)
+        for prompt, limit, noise in zip(prompts, limits, noise_of(prompts, limits), strict=True)
+        for ids, logprobs in sample(other, [prompt], [limit], [noise], ENDS, Sampling())
+    ]
+    assert_same(drawn(other, prompts, slots, limits), expected)
 
 
 def test_log_probabilities_in_slots_that_were_used_before_are_the_learners(model):
