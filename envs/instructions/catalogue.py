@@ -12,18 +12,18 @@ from typing import Final
 from rlvr.envs.core.seeding import divide, nameless, stream
 from rlvr.envs.core.verdict import Verdict, unparsable
 from rlvr.envs.instructions.content import FACTS_GIVEN, LANGUAGE, REPLY_LANGUAGE
-from rlvr.envs.instructions.draft import CannotWrite, Draft
+from rlvr.envs.instructions.draft import CannotWrite, TextDraft
 from rlvr.envs.instructions.edges import EDGES, STARTS
-from rlvr.envs.instructions.kind import Instruction, Kind
+from rlvr.envs.instructions.kind import Instruction, InstructionKind
 from rlvr.envs.instructions.language import Language
 from rlvr.envs.instructions.layout import STRUCTURE, WHOLE
 from rlvr.envs.instructions.lengths import LENGTH, PARAGRAPHS
 from rlvr.envs.instructions.marks import CASE, PUNCTUATION
-from rlvr.envs.instructions.text import LANGUAGES, MAX_CHARS, Brief, Text, prose_fault, words_of
+from rlvr.envs.instructions.text import LANGUAGES, MAX_CHARS, Brief, WrittenText, prose_fault, words_of
 from rlvr.envs.instructions.word_choice import KEYWORDS, LETTERS
 from rlvr.envs.rewards.extraction import visible_text
 
-GROUPS: Final[dict[str, tuple[Kind, ...]]] = {
+GROUPS: Final[dict[str, tuple[InstructionKind, ...]]] = {
     "length": LENGTH,
     "paragraphs": PARAGRAPHS,
     "structure": STRUCTURE,
@@ -76,7 +76,7 @@ def judge(action: str, brief: Brief, instructions: Sequence[Instruction], prompt
         if unwrap is not None:
             inner = unwrap(reply)
     broken = inner is None or not words_of(inner)
-    text = Text(reply if inner is None or broken else inner, brief, language_of(brief, instructions))
+    text = WrittenText(reply if inner is None or broken else inner, brief, language_of(brief, instructions))
     sentences = {each.kind: sentence_of(each, brief.language) for each in instructions}
     fault = prose_fault(text, prompt, [*sentences.values()])
     parts = {"prose": float(not fault)}
@@ -92,7 +92,7 @@ def judge(action: str, brief: Brief, instructions: Sequence[Instruction], prompt
 
 def plain_text(brief: Brief, language: Language, greets: bool = True) -> str:
     """A text about the facts that obeys no instruction on purpose: with a greeting, or sorted by its sentences."""
-    draft = Draft(brief, language, stream("plain", nameless(brief), language.code))
+    draft = TextDraft(brief, language, stream("plain", nameless(brief), language.code))
     draft.bound(sentences=(len(brief.facts) + 4, 40))
     if greets:
         draft.tops.append(draft.rng.choice(language.greetings))
@@ -105,12 +105,12 @@ def write_text(brief: Brief, instructions: Sequence[Instruction]) -> str | None:
     """The expert's text, which obeys every instruction; None where it finds none."""
     language, key = language_of(brief, instructions), nameless((brief, *instructions))
     for attempt in range(TRIES):
-        draft = Draft(brief, language, stream("rules", key, attempt))
+        draft = TextDraft(brief, language, stream("rules", key, attempt))
         for each in instructions:  # what all sentences must fulfil is known before the first is chosen
             with suppress(CannotWrite):
                 KINDS[each.kind].write(draft, *each.args)
         rules = draft.rules
-        draft = Draft(brief, language, stream("text", key, attempt))
+        draft = TextDraft(brief, language, stream("text", key, attempt))
         draft.rules = list(rules)
         try:
             for each in instructions:

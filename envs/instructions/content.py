@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from rlvr.envs.instructions.draft import CannotWrite, Draft, Paragraphs, keyword
-from rlvr.envs.instructions.kind import Args, Kind, Scene, kind
+from rlvr.envs.instructions.draft import CannotWrite, Paragraphs, TextDraft, keyword
+from rlvr.envs.instructions.kind import Args, InstructionKind, Scene, kind
 from rlvr.envs.instructions.layout import label_arg
-from rlvr.envs.instructions.text import LANGUAGES, Brief, Text, fact_forms, find_form, parts_of
+from rlvr.envs.instructions.text import LANGUAGES, Brief, WrittenText, fact_forms, find_form, parts_of
 from rlvr.envs.instructions.word_choice import is_quoted
 
 REPLY_LANGUAGE = "reply_language"
@@ -31,20 +31,20 @@ def _foreign_word(scene: Scene) -> Args:
     return (scene.rng.choice(words),)
 
 
-def persons(text: Text, words: frozenset[str]) -> int:
+def persons(text: WrittenText, words: frozenset[str]) -> int:
     """How many words of the text are among these, elided ones such as j' included."""
     return sum(part in words for part in parts_of(text.text))
 
 
-def _no_persons(field: str) -> Callable[[Draft], None]:
-    def write(draft: Draft) -> None:
+def _no_persons(field: str) -> Callable[[TextDraft], None]:
+    def write(draft: TextDraft) -> None:
         words: frozenset[str] = getattr(draft.language, field)
         draft.rules.append(lambda sentence, before: words.isdisjoint(parts_of(sentence)))
 
     return write
 
 
-def _more_persons(draft: Draft, least: int) -> None:
+def _more_persons(draft: TextDraft, least: int) -> None:
     draft.extra += [
         draft.filler(lambda sentence: not draft.language.ours.isdisjoint(parts_of(sentence))) for _ in range(2)
     ]
@@ -56,7 +56,7 @@ def _reply_language(scene: Scene) -> Args:
     return code, LANGUAGES[scene.brief.language].names[code]
 
 
-LANGUAGE: tuple[Kind, ...] = (
+LANGUAGE: tuple[InstructionKind, ...] = (
     kind(
         REPLY_LANGUAGE,
         en="Write the text in {1}, though I write to you in English.",
@@ -175,14 +175,14 @@ def _date_figures(brief: Brief) -> str:
     return f"{day:02}/{month:02}"
 
 
-def _is_in_figures(text: Text) -> bool:
+def _is_in_figures(text: WrittenText) -> bool:
     value = text.fact_value("date")
     month = int(value.split("/")[1]) - 1
     named = any(find_form(text.folded, language.months[month]) >= 0 for language in LANGUAGES.values())
     return find_form(text.folded, _date_figures(text.brief)) >= 0 and not named
 
 
-def _write_as(fact: str, make: Callable[[Draft], str]) -> Callable[[Draft], None]:
+def _write_as(fact: str, make: Callable[[TextDraft], str]) -> Callable[[TextDraft], None]:
     return lambda draft: draft.values.__setitem__(fact, make(draft))
 
 
@@ -195,7 +195,7 @@ def _order_pair(scene: Scene) -> Args | None:
     return first, second, labels[first], labels[second]
 
 
-def _write_pair(draft: Draft, first: str, second: str, *labels: str) -> None:
+def _write_pair(draft: TextDraft, first: str, second: str, *labels: str) -> None:
     if draft.order.index(first) > draft.order.index(second):
         draft.order.remove(first)
         draft.order.insert(draft.order.index(second), first)
@@ -210,16 +210,16 @@ def _permutation(scene: Scene) -> Args | None:
     return ", ".join(labels[fact] for fact in order), *order
 
 
-def _in_this_order(text: Text, _: str, *facts: str) -> bool:
+def _in_this_order(text: WrittenText, _: str, *facts: str) -> bool:
     starts = [text.where(fact) for fact in facts]
     return starts == sorted(starts)
 
 
-def _write_order(draft: Draft, _: str, *facts: str) -> None:
+def _write_order(draft: TextDraft, _: str, *facts: str) -> None:
     draft.order = [*facts]
 
 
-def _fact_sentence(index: int) -> Callable[[Text, str, str], bool]:
+def _fact_sentence(index: int) -> Callable[[WrittenText, str, str], bool]:
     return lambda text, fact, _: text.where(fact, text.sentences[index]) >= 0
 
 
@@ -227,11 +227,11 @@ def _contact_times(scene: Scene) -> Args | None:
     return (scene.fact("contact"), scene.rng.choice((2, 3))) if scene.fact("contact") else None
 
 
-def _times(text: Text, name: str, count: int) -> bool:
+def _times(text: WrittenText, name: str, count: int) -> bool:
     return text.counts(name) == count
 
 
-def _value_lines(text: Text) -> bool:
+def _value_lines(text: WrittenText) -> bool:
     labels = LANGUAGES[text.language.code].labels
     values = {fact: [form.casefold() for form in text.forms(fact, value)] for fact, value in text.brief.facts}
     lines = [line.partition(":") for line in text.folded.split("\n")]
@@ -241,7 +241,7 @@ def _value_lines(text: Text) -> bool:
     )
 
 
-def _write_value_lines(draft: Draft) -> None:
+def _write_value_lines(draft: TextDraft) -> None:
     labels = draft.language.labels
     draft.tops.append("\n".join(f"{labels[fact]}: {draft.value(fact)}" for fact, _ in draft.brief.facts))
 
@@ -250,8 +250,8 @@ def _labels(scene: Scene) -> Args:
     return (", ".join(f"{scene.language.labels[fact]}: …" for fact, _ in scene.brief.facts),)
 
 
-def _facts_in_paragraph(index: int) -> Callable[[Text], bool]:
-    def check(text: Text) -> bool:
+def _facts_in_paragraph(index: int) -> Callable[[WrittenText], bool]:
+    def check(text: WrittenText) -> bool:
         if len(text.paragraphs) < 2:
             return False
         rest = [part for part in text.paragraphs if part is not text.paragraphs[index]]
@@ -263,8 +263,8 @@ def _facts_in_paragraph(index: int) -> Callable[[Text], bool]:
     return check
 
 
-def _gather(first: bool) -> Callable[[Draft], None]:
-    def write(draft: Draft) -> None:
+def _gather(first: bool) -> Callable[[TextDraft], None]:
+    def write(draft: TextDraft) -> None:
         values = [draft.value(fact).casefold() for fact, _ in draft.brief.facts]
 
         def shape(paragraphs: Paragraphs) -> Paragraphs:
@@ -281,11 +281,11 @@ def _gather(first: bool) -> Callable[[Draft], None]:
     return write
 
 
-def _number_in_words(draft: Draft) -> str:
+def _number_in_words(draft: TextDraft) -> str:
     return fact_forms("seats", dict(draft.brief.facts)["seats"], draft.language.code)[1]
 
 
-FACTS_GIVEN: tuple[Kind, ...] = (
+FACTS_GIVEN: tuple[InstructionKind, ...] = (
     kind(
         "date_in_figures",
         en="Give the date in figures as day/month, with two digits each, such as 03/07, and no month by its name.",

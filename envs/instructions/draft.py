@@ -42,7 +42,7 @@ def begins_with(sentence: str, word: str) -> bool:
     return bool(words) and words[0].casefold() == word.casefold()
 
 
-class Draft:
+class TextDraft:
     """What a text will be made of; the writers of instructions change it, ``compose`` writes it.
 
     Attributes:

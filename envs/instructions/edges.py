@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
-from rlvr.envs.instructions.draft import CannotWrite, Draft, Paragraphs, begins_with, ending, first_word, plain
-from rlvr.envs.instructions.kind import Args, Kind, Scene, kind
+from rlvr.envs.instructions.draft import CannotWrite, Paragraphs, TextDraft, begins_with, ending, first_word, plain
+from rlvr.envs.instructions.kind import Args, InstructionKind, Scene, kind
 from rlvr.envs.instructions.language import CONTACTS
-from rlvr.envs.instructions.text import Text, words_of
+from rlvr.envs.instructions.text import WrittenText, words_of
 
 
 def first_of(scene: Scene) -> Args:
@@ -25,16 +25,16 @@ def _is_question(sentence: str) -> bool:
     return sentence.rstrip('"”»)').endswith("?")
 
 
-def _open(draft: Draft, word: str) -> None:
+def _open(draft: TextDraft, word: str) -> None:
     draft.first.append(draft.filler(lambda sentence: begins_with(sentence, word)))
 
 
-def _exclaim_last(draft: Draft) -> None:
+def _exclaim_last(draft: TextDraft) -> None:
     draft.last.append(draft.filler(lambda sentence: sentence.endswith(".")))
     draft.each.append(lambda sentence, index, count: ending(sentence, "!") if index == count - 1 else sentence)
 
 
-def _repeat_first(draft: Draft) -> None:
+def _repeat_first(draft: TextDraft) -> None:
     def shape(paragraphs: Paragraphs) -> Paragraphs:
         paragraphs[-1].append(paragraphs[0][0])
         return paragraphs
@@ -47,12 +47,12 @@ def _date_line(scene: Scene) -> Args | None:
     return () if scene.brief.facts and scene.fact("date") else None
 
 
-def _has_date_line(text: Text) -> bool:
+def _has_date_line(text: WrittenText) -> bool:
     line = " ".join(text.lines[0].split()).casefold()
     return len(text.lines) > 1 and line in {form.casefold() for form in text.forms("date", text.fact_value("date"))}
 
 
-EDGES: tuple[Kind, ...] = (
+EDGES: tuple[InstructionKind, ...] = (
     kind(
         "first_word",
         en="The first word must be “{0}”.",
@@ -243,7 +243,7 @@ def _initials(scene: Scene) -> Args | None:
     return tuple(letter.upper() for letter in chosen)
 
 
-def _write_initials(draft: Draft, *letters: str) -> None:
+def _write_initials(draft: TextDraft, *letters: str) -> None:
     draft.first += [
         draft.filler(lambda sentence, letter=letter: sentence[0].upper() == letter)  # type: ignore[misc]
         for letter in letters
@@ -261,7 +261,7 @@ def _frequent_initial(scene: Scene) -> Args | None:
     return (scene.rng.choice(letters).upper(),)
 
 
-def _refrain(draft: Draft, phrase: str, count: int) -> None:
+def _refrain(draft: TextDraft, phrase: str, count: int) -> None:
     draft.extra += [phrase] * count
     draft.bound(sentences=(4 * count, 40))
 
@@ -270,7 +270,7 @@ def _ordered(scene: Scene) -> Args:
     return tuple(word for word, _ in scene.language.order)
 
 
-def _in_order(text: Text, *words: str) -> bool:
+def _in_order(text: WrittenText, *words: str) -> bool:
     index = 0
     for sentence in text.sentences:
         if index < len(words) and begins_with(sentence, words[index]):
@@ -282,14 +282,14 @@ def _nth(scene: Scene) -> Args:
     return scene.rng.choice((2, 3)), *first_of(scene)
 
 
-def _write_nth(draft: Draft, number: int, word: str) -> None:
+def _write_nth(draft: TextDraft, number: int, word: str) -> None:
     sentence = draft.filler(lambda each: begins_with(each, word))
     while len(draft.first) < number - 1:
         draft.first.append(draft.filler(lambda each: not begins_with(each, word)))
     draft.first.append(sentence)
 
 
-def _each_paragraph_ends(draft: Draft, phrase: str) -> None:
+def _each_paragraph_ends(draft: TextDraft, phrase: str) -> None:
     draft.paragraphs = 2
     draft.bound(sentences=(7, 40))
 
@@ -301,7 +301,7 @@ def _each_paragraph_ends(draft: Draft, phrase: str) -> None:
     draft.shapes.append(shape)
 
 
-STARTS: tuple[Kind, ...] = (
+STARTS: tuple[InstructionKind, ...] = (
     kind(
         "starts_differ",
         en="No two sentences may begin with the same word.",
@@ -445,5 +445,5 @@ STARTS: tuple[Kind, ...] = (
 )
 
 
-def _refrains(text: Text, phrase: str) -> int:
+def _refrains(text: WrittenText, phrase: str) -> int:
     return sum(sentence.casefold() == phrase.casefold() for sentence in text.sentences)

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rlvr.envs.instructions.draft import Draft
+from rlvr.envs.instructions.draft import TextDraft
 from rlvr.envs.instructions.language import Language
-from rlvr.envs.instructions.text import Brief, Text
+from rlvr.envs.instructions.text import Brief, WrittenText
 
 Args = tuple[int | str, ...]
 FEATURES = frozenset(
@@ -36,7 +36,7 @@ class Scene(NamedTuple):
     rng: random.Random
     brief: Brief
     language: Language
-    plain: Text
+    plain: WrittenText
 
     def fact(self, name: str) -> str:
         """The value of a fact of the brief; empty where it has none."""
@@ -47,12 +47,12 @@ class Scene(NamedTuple):
         return value in {each for _, each in (*self.brief.facts, *self.brief.outdated)}
 
 
-def no_write(draft: Draft, *args: object) -> None:
+def no_write(draft: TextDraft, *args: object) -> None:
     """For kinds that say what the draft is already."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Kind:
+class InstructionKind:
     """See the module.
 
     Attributes:
@@ -80,7 +80,7 @@ class Kind:
     easy: bool = False
     codes: frozenset[str] = field(default_factory=lambda: frozenset({"en", "de", "fr", "es", "it", "pt"}))
 
-    def clashes(self, other: Kind) -> bool:
+    def clashes(self, other: InstructionKind) -> bool:
         """Whether the two contradict each other."""
         touched, others = self.fixes | self.adds, other.fixes | other.adds
         return self is other or bool(self.fixes & other.fixes or self.needs & others or other.needs & touched)
@@ -104,7 +104,7 @@ def kind(
     unwrap: Callable[[str], str | None] | None = None,
     easy: bool = False,
     without: str = "",
-) -> Kind:
+) -> InstructionKind:
     """A kind, with its sentences by language and its features in words.
 
     Args:
@@ -117,7 +117,7 @@ def kind(
     if unknown := frozenset().union(*features) - FEATURES:
         raise ValueError(f"{name}: unknown features {sorted(unknown)}")
     says = {"en": en, "de": de, "fr": fr, "es": es, "it": it, "pt": pt}
-    return Kind(
+    return InstructionKind(
         name=name,
         says=says,
         sample=sample,

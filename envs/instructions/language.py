@@ -25,7 +25,7 @@ class Language:
         months: names of the twelve months.
         day: how a date is written, ``{day}`` and ``{month}``.
         currency: the word for euros.
-        common: frequent words that tell the language; see ``Text.share_of``.
+        common: frequent words that tell the language; see ``WrittenText.share_of``.
         names: of the six languages, by code, in this language.
         events: what a text may be about, each with its article.
         forms: kinds of text, each with its article.

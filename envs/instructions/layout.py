@@ -7,19 +7,19 @@ import re
 import textwrap
 from collections.abc import Callable
 
-from rlvr.envs.instructions.draft import CannotWrite, Draft, ListItems, Paragraphs
-from rlvr.envs.instructions.kind import Args, Kind, Scene, kind
-from rlvr.envs.instructions.text import LANGUAGES, Text, words_of
+from rlvr.envs.instructions.draft import CannotWrite, ListItems, Paragraphs, TextDraft
+from rlvr.envs.instructions.kind import Args, InstructionKind, Scene, kind
+from rlvr.envs.instructions.text import LANGUAGES, WrittenText, words_of
 
 SUBJECT = {"en": "Subject:", "de": "Betreff:", "fr": "Objet :", "es": "Asunto:", "it": "Oggetto:", "pt": "Assunto:"}
 
 
-def title(draft: Draft) -> str:
+def title(draft: TextDraft) -> str:
     """A title of the language."""
     return draft.rng.choice(draft.language.titles)
 
 
-def _top(make: Callable[[str], str]) -> Callable[[Draft], None]:
+def _top(make: Callable[[str], str]) -> Callable[[TextDraft], None]:
     return lambda draft: draft.tops.insert(0, make(title(draft)))
 
 
@@ -27,16 +27,16 @@ def _is_upper(line: str) -> bool:
     return line == line.upper() != line.lower()
 
 
-def _capital_title(text: Text) -> bool:
+def _capital_title(text: WrittenText) -> bool:
     return len(text.lines) > 1 and _is_upper(text.lines[0]) and len(words_of(text.lines[0])) > 1
 
 
-def _underlined(text: Text) -> bool:
+def _underlined(text: WrittenText) -> bool:
     lines = text.text.split("\n")
     return len(lines) > 2 and re.fullmatch(r"=+", lines[1]) is not None and len(lines[1]) == len(lines[0])
 
 
-def _title_words(text: Text) -> bool:
+def _title_words(text: WrittenText) -> bool:
     words = words_of(text.lines[0])
     return (
         len(text.lines) > 1
@@ -57,19 +57,19 @@ def _items(count: int, mark: Callable[[int], str]) -> Callable[[Paragraphs], Par
     return shape
 
 
-def _list(mark: Callable[[int], str]) -> Callable[[Draft, int], None]:
-    def write(draft: Draft, count: int) -> None:
+def _list(mark: Callable[[int], str]) -> Callable[[TextDraft, int], None]:
+    def write(draft: TextDraft, count: int) -> None:
         draft.bound(sentences=(count + 2, 40))
         draft.shapes.append(_items(count, mark))
 
     return write
 
 
-def _lines_with(text: Text, pattern: str) -> list[str]:
+def _lines_with(text: WrittenText, pattern: str) -> list[str]:
     return [line for line in text.lines if re.match(pattern, line)]
 
 
-def _is_numbered(text: Text, count: int) -> bool:
+def _is_numbered(text: WrittenText, count: int) -> bool:
     return [line.partition(".")[0] for line in _lines_with(text, r"\d{1,2}\. ")] == [
         str(number) for number in range(1, count + 1)
     ]
@@ -79,18 +79,18 @@ def _some(scene: Scene) -> Args:
     return (scene.rng.randint(2, 4),)
 
 
-def _table(draft: Draft) -> None:
+def _table(draft: TextDraft) -> None:
     rows = [f"| {draft.language.labels[fact]} | {draft.value(fact)} |" for fact, _ in draft.brief.facts]
     draft.bottoms.append("\n".join(rows))
 
 
-def _has_table(text: Text) -> bool:
+def _has_table(text: WrittenText) -> bool:
     rows = [line for line in text.lines if line.startswith("|") and line.endswith("|") and line.count("|") == 3]
     facts = [fact for fact, _ in text.brief.facts]
     return all(sum(text.where(fact, row) >= 0 for row in rows) == 1 for fact in facts) and len(rows) == len(facts)
 
 
-def _sections(draft: Draft, count: int) -> None:
+def _sections(draft: TextDraft, count: int) -> None:
     draft.paragraphs = count
     draft.bound(sentences=(count + 1, 40))
     titles = draft.rng.sample(draft.language.titles, count)
@@ -109,18 +109,18 @@ def _ruled(paragraphs: Paragraphs) -> Paragraphs:
     return [*paragraphs[:-1], ["---"], paragraphs[-1]]
 
 
-def _rule(draft: Draft) -> None:
+def _rule(draft: TextDraft) -> None:
     draft.bound(sentences=(5, 40))
     draft.shapes.append(_ruled)
 
 
-def _is_ruled(text: Text) -> bool:
+def _is_ruled(text: WrittenText) -> bool:
     return len(text.paragraphs) > 2 and [i for i, part in enumerate(text.paragraphs) if part == "---"] == [
         len(text.paragraphs) - 2
     ]
 
 
-def _marked(draft: Draft, count: int, mark: str) -> None:
+def _marked(draft: TextDraft, count: int, mark: str) -> None:
     """Puts marks around the first long word of as many sentences."""
 
     def change(sentence: str, index: int, _: int) -> str:
@@ -141,12 +141,12 @@ def label_arg(scene: Scene) -> Args:
     return fact, LANGUAGES[scene.brief.language].labels[fact]
 
 
-def _is_bold(text: Text, fact: str, _: str) -> bool:
+def _is_bold(text: WrittenText, fact: str, _: str) -> bool:
     bold = [" ".join(part.split()).casefold() for part in re.findall(r"\*\*([^*\n]+)\*\*", text.text)]
     return any(form.casefold() in bold for form in text.forms(fact, text.fact_value(fact)))
 
 
-STRUCTURE: tuple[Kind, ...] = (
+STRUCTURE: tuple[InstructionKind, ...] = (
     kind(
         "title_in_brackets",
         en="Put a title on the first line, in double angular brackets: <<title>>.",
@@ -401,7 +401,7 @@ def _within(before: str, after: str) -> Callable[[str], str | None]:
     return unwrap
 
 
-def _wrapped(before: str, after: str) -> Callable[[Draft], None]:
+def _wrapped(before: str, after: str) -> Callable[[TextDraft], None]:
     return lambda draft: draft.finishes.append(lambda text: f"{before}{text}{after}")
 
 
@@ -416,16 +416,16 @@ def _in_html(reply: str) -> str | None:
     return "\n\n".join(parts) if parts and not rest.strip() else None
 
 
-def _write_html(draft: Draft) -> None:
+def _write_html(draft: TextDraft) -> None:
     draft.finishes.append(lambda text: "\n".join(f"<p>{part}</p>" for part in text.split("\n\n")))
 
 
-def _write_titled(draft: Draft) -> None:
+def _write_titled(draft: TextDraft) -> None:
     heading = title(draft)
     draft.finishes.append(lambda text: json.dumps({"title": heading, "text": text}, ensure_ascii=False))
 
 
-def _wrap_lines(draft: Draft, width: int) -> None:
+def _wrap_lines(draft: TextDraft, width: int) -> None:
     draft.finishes.append(
         lambda text: "\n\n".join(textwrap.fill(part, width, break_on_hyphens=False) for part in text.split("\n\n"))
     )
@@ -435,7 +435,7 @@ def _subject(scene: Scene) -> Args:
     return (SUBJECT[scene.language.code],)
 
 
-WHOLE: tuple[Kind, ...] = (
+WHOLE: tuple[InstructionKind, ...] = (
     kind(
         "json_text",
         en='Reply with a JSON object that has the key "text" alone; the text is its value.',

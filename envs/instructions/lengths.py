@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from rlvr.envs.instructions.draft import CannotWrite, Draft, Paragraphs, begins_with, first_word
-from rlvr.envs.instructions.kind import Args, Kind, Scene, kind
-from rlvr.envs.instructions.text import Text, sentences_of, words_of
+from rlvr.envs.instructions.draft import CannotWrite, Paragraphs, TextDraft, begins_with, first_word
+from rlvr.envs.instructions.kind import Args, InstructionKind, Scene, kind
+from rlvr.envs.instructions.text import WrittenText, sentences_of, words_of
 
 
 def length(sentence: str) -> int:
@@ -25,12 +25,12 @@ def _most_words(scene: Scene) -> Args:
     return (10 + 9 * len(scene.brief.facts) + scene.rng.choice((0, 2, 4)),)
 
 
-def _own_lengths(draft: Draft) -> None:
+def _own_lengths(draft: TextDraft) -> None:
     draft.rules.append(lambda sentence, before: length(sentence) not in map(length, before))
     draft.bound(sentences=(0, 40), short=True)
 
 
-def _shortest_first(draft: Draft) -> None:
+def _shortest_first(draft: TextDraft) -> None:
     words = min(map(length, draft.fillers))
     draft.first.append(draft.filler(lambda sentence: length(sentence) == words))
     draft.rules.append(lambda sentence, before: not before or length(sentence) > words)
@@ -40,7 +40,7 @@ def _last_length(scene: Scene) -> Args:
     return (length(scene.rng.choice(scene.language.fillers).replace("*", "")),)
 
 
-LENGTH: tuple[Kind, ...] = (
+LENGTH: tuple[InstructionKind, ...] = (
     kind(
         "words_at_least",
         en="Write at least {0} words.",
@@ -217,12 +217,12 @@ def _some_paragraphs(scene: Scene) -> Args:
     return (scene.rng.choice((3, 4)),)
 
 
-def _paragraphs(draft: Draft, count: int) -> None:
+def _paragraphs(draft: TextDraft, count: int) -> None:
     draft.paragraphs = count
     draft.bound(sentences=(count + 1, 40))
 
 
-def _of_sentences(draft: Draft, count: int) -> None:
+def _of_sentences(draft: TextDraft, count: int) -> None:
     draft.multiple = count
     draft.bound(sentences=(2 * count, 40))
     draft.shapes.append(lambda paragraphs: _cut(paragraphs, count))
@@ -243,16 +243,16 @@ def _last_alone(paragraphs: Paragraphs) -> Paragraphs:
     return [every[:-1], every[-1:]]
 
 
-def _starred(draft: Draft, count: int) -> None:
+def _starred(draft: TextDraft, count: int) -> None:
     _paragraphs(draft, count)
     draft.joiner = "\n\n***\n\n"
 
 
-def _star_parts(text: Text) -> Sequence[str]:
+def _star_parts(text: WrittenText) -> Sequence[str]:
     return [part.strip() for part in re.split(r"^[ \t]*\*\*\*[ \t]*$", text.text, flags=re.MULTILINE)]
 
 
-def _numbered(draft: Draft) -> None:
+def _numbered(draft: TextDraft) -> None:
     _paragraphs(draft, draft.paragraphs or 2)
     draft.shapes.append(
         lambda paragraphs: [
@@ -261,7 +261,7 @@ def _numbered(draft: Draft) -> None:
     )
 
 
-def _growing(draft: Draft) -> None:
+def _growing(draft: TextDraft) -> None:
     draft.bound(sentences=(7, 40))
 
     def shape(paragraphs: Paragraphs) -> Paragraphs:
@@ -272,7 +272,7 @@ def _growing(draft: Draft) -> None:
     draft.shapes.append(shape)
 
 
-def _sizes_grow(text: Text) -> bool:
+def _sizes_grow(text: WrittenText) -> bool:
     sizes = [length(paragraph) for paragraph in text.paragraphs]
     return len(sizes) >= 3 and all(a < b for a, b in pairwise(sizes))
 
@@ -282,7 +282,7 @@ def _paragraph_word(scene: Scene) -> Args:
     return scene.rng.choice((2, 3)), first_word(filler)
 
 
-def _paragraph_begins(draft: Draft, number: int, word: str) -> None:
+def _paragraph_begins(draft: TextDraft, number: int, word: str) -> None:
     sentence = draft.filler(lambda each: first_word(each) == word)
     _paragraphs(draft, max(number, draft.paragraphs or 0))
 
@@ -295,16 +295,16 @@ def _paragraph_begins(draft: Draft, number: int, word: str) -> None:
     draft.shapes.append(shape)
 
 
-def _of_one_sentence(text: Text, index: int) -> bool:
+def _of_one_sentence(text: WrittenText, index: int) -> bool:
     return len(text.paragraphs) > 1 and len(sentences_of(text.paragraphs[index])) == 1
 
 
-def _own_lines(draft: Draft) -> None:
+def _own_lines(draft: TextDraft) -> None:
     draft.joiner = "\n"
     draft.shapes.append(lambda paragraphs: _cut(paragraphs, 1))
 
 
-PARAGRAPHS: tuple[Kind, ...] = (
+PARAGRAPHS: tuple[InstructionKind, ...] = (
     kind(
         "paragraphs_exactly",
         en="Write exactly {0} paragraphs, with a blank line between them.",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from rlvr.envs.instructions.draft import CannotWrite, Draft, begins_with, ending, keyword, plain, small
-from rlvr.envs.instructions.kind import Args, Kind, Scene, kind
+from rlvr.envs.instructions.draft import CannotWrite, TextDraft, begins_with, ending, keyword, plain, small
+from rlvr.envs.instructions.kind import Args, InstructionKind, Scene, kind
 from rlvr.envs.instructions.language import CONTACTS
-from rlvr.envs.instructions.text import Text, words_of
+from rlvr.envs.instructions.text import WrittenText, words_of
 from rlvr.envs.instructions.word_choice import has_word
 
 THANKS = {
@@ -26,11 +26,11 @@ def in_capitals(word: str) -> bool:
     return len(word) > 1 and word.isalpha() and word.isupper()
 
 
-def _capitals(text: Text) -> int:
+def _capitals(text: WrittenText) -> int:
     return sum(in_capitals(token) for token in text.tokens)
 
 
-def _raise_words(draft: Draft, count: int) -> None:
+def _raise_words(draft: TextDraft, count: int) -> None:
     def change(sentence: str, index: int, _: int) -> str:
         if index >= count:
             return sentence
@@ -48,7 +48,7 @@ def _raise_first_words(sentence: str, index: int, count: int) -> str:
     return sentence.replace(word, word.upper(), 1)
 
 
-def _upper_at(position: int) -> Callable[[Draft], None]:
+def _upper_at(position: int) -> Callable[[TextDraft], None]:
     def change(sentence: str, index: int, count: int) -> str:
         return sentence.upper() if index == (position if position >= 0 else count + position) else sentence
 
@@ -65,13 +65,13 @@ def _keyword_in_capitals(scene: Scene) -> Args | None:
     return (word,) if word.isalpha() and alone and word.upper().casefold() == word.casefold() else None
 
 
-def _raise_keyword(draft: Draft, word: str) -> None:
+def _raise_keyword(draft: TextDraft, word: str) -> None:
     draft.extra.append(draft.filler(lambda sentence: has_word(sentence, word)))
     pattern = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE)
     draft.finishes.append(lambda text: pattern.sub(word.upper(), text))
 
 
-def _always_capitals(text: Text, word: str) -> bool:
+def _always_capitals(text: WrittenText, word: str) -> bool:
     tokens = [token for token in text.tokens if token.casefold() == word.casefold()]
     return bool(tokens) and all(map(in_capitals, tokens))
 
@@ -80,15 +80,15 @@ def _named(fact: str) -> Callable[[Scene], Args | None]:
     return lambda scene: (scene.fact(fact),) if scene.fact(fact) else None
 
 
-def _value_in_capitals(text: Text, value: str) -> bool:
+def _value_in_capitals(text: WrittenText, value: str) -> bool:
     return value.upper() in text.text and value not in text.text
 
 
-def _raise_value(fact: str) -> Callable[[Draft, str], None]:
+def _raise_value(fact: str) -> Callable[[TextDraft, str], None]:
     return lambda draft, value: draft.values.__setitem__(fact, value.upper())
 
 
-CASE: tuple[Kind, ...] = (
+CASE: tuple[InstructionKind, ...] = (
     kind(
         "all_small",
         en="Use small letters only, no capital at all.",
@@ -235,7 +235,7 @@ CASE: tuple[Kind, ...] = (
 # punctuation
 
 
-def _exclaimed(draft: Draft, count: int) -> None:
+def _exclaimed(draft: TextDraft, count: int) -> None:
     draft.rules.append(lambda sentence, before: "!" not in sentence)
     draft.bound(sentences=(count + 1, 40))
     draft.each.append(
@@ -243,24 +243,24 @@ def _exclaimed(draft: Draft, count: int) -> None:
     )
 
 
-def _questions(draft: Draft, count: int) -> None:
+def _questions(draft: TextDraft, count: int) -> None:
     draft.extra += [draft.filler(lambda sentence: "?" in sentence) for _ in range(count)]
     draft.rules.append(lambda sentence, before: "?" not in sentence or sum("?" in each for each in before) < count)
 
 
-def _joined(mark: str) -> Callable[[Draft], None]:
-    def write(draft: Draft) -> None:
+def _joined(mark: str) -> Callable[[TextDraft], None]:
+    def write(draft: TextDraft) -> None:
         (_, first), (_, second), _ = draft.language.order
         draft.extra.append(f"{first.rstrip('.')}{mark}{small(second)}")
 
     return write
 
 
-def _bracketed(draft: Draft) -> None:
+def _bracketed(draft: TextDraft) -> None:
     draft.extra.append(f"({draft.filler(lambda sentence: sentence.endswith('.'))})")
 
 
-def _thanks(draft: Draft, count: int) -> None:
+def _thanks(draft: TextDraft, count: int) -> None:
     sentence, joint = THANKS[draft.language.code]
     taken = {value for _, value in (*draft.brief.facts, *draft.brief.outdated)} | {"Irene"}
     *names, last = draft.rng.sample([name for name in CONTACTS if name not in taken], count + 2)
@@ -268,7 +268,7 @@ def _thanks(draft: Draft, count: int) -> None:
     draft.extra.append(sentence.format(f"{', '.join(names)} {joint} {last}"))
 
 
-def _quotes(draft: Draft, count: int) -> None:
+def _quotes(draft: TextDraft, count: int) -> None:
     words = draft.rng.sample([keyword(each) for each in draft.language.fillers], count)
     draft.extra += [motto.format(word) for motto, word in zip(draft.language.mottos, words, strict=False)]
 
@@ -278,16 +278,16 @@ def quoted_parts(text: str) -> int:
     return len(re.findall(r"“[^“”\n]+”|„[^„“\n]+“|«[^«»\n]+»|\"[^\"\n]+\"", text))
 
 
-def _all_exclaim(draft: Draft) -> None:
+def _all_exclaim(draft: TextDraft) -> None:
     draft.each.append(lambda sentence, index, count: ending(sentence, "!"))
     draft.rules.append(lambda sentence, before: "?" not in sentence)
 
 
-def _no_stops(draft: Draft) -> None:
+def _no_stops(draft: TextDraft) -> None:
     draft.each.append(lambda sentence, index, count: ending(sentence, "!") if sentence.endswith(".") else sentence)
 
 
-PUNCTUATION: tuple[Kind, ...] = (
+PUNCTUATION: tuple[InstructionKind, ...] = (
     kind(
         "no_commas",
         en="Use no commas.",

@@ -77,7 +77,7 @@ def _form_pattern(form: str) -> re.Pattern[str]:
     return re.compile(before + body + r"(?![^\W_])")
 
 
-class Text:
+class WrittenText:
     """A text, with the brief it was written for and the language it is to be in."""
 
     def __init__(self, text: str, brief: Brief, language: Language) -> None:
@@ -162,7 +162,7 @@ def sentences_of(text: str) -> list[str]:
     return [part.strip() for part in _SENTENCE.findall(plain) if words_of(part)]
 
 
-def prose_fault(text: Text, prompt: str, instructions: Sequence[str]) -> str:
+def prose_fault(text: WrittenText, prompt: str, instructions: Sequence[str]) -> str:
     """What keeps a text from being prose of its own about its facts; empty where nothing does.
 
     Args:
@@ -177,7 +177,7 @@ def prose_fault(text: Text, prompt: str, instructions: Sequence[str]) -> str:
     return _fact_fault(text) or _language_fault(text) or _repetition(text)
 
 
-def _fact_fault(text: Text) -> str:
+def _fact_fault(text: WrittenText) -> str:
     facts = [fact for fact, _ in text.brief.facts]
     missing = [fact for fact in facts if text.where(fact) < 0]
     if missing:
@@ -193,7 +193,7 @@ def _fact_fault(text: Text) -> str:
     return ""
 
 
-def _language_fault(text: Text) -> str:
+def _language_fault(text: WrittenText) -> str:
     shares = {code: text.share_of(language) for code, language in LANGUAGES.items()}
     own = shares[text.language.code]
     if own < max(shares.values()):
@@ -202,7 +202,7 @@ def _language_fault(text: Text) -> str:
     return "" if low <= own <= high else "the text is not in whole sentences"
 
 
-def _repetition(text: Text) -> str:
+def _repetition(text: WrittenText) -> str:
     sentences = [sentence.casefold() for sentence in text.sentences]
     if len({*sentences}) < DIFFERENT_SHARE * len(sentences):
         return "the text repeats its sentences"

@@ -6,9 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from rlvr.envs.instructions.draft import Draft, keyword, plain
-from rlvr.envs.instructions.kind import Args, Kind, Scene, kind
-from rlvr.envs.instructions.text import Text, words_of
+from rlvr.envs.instructions.draft import TextDraft, keyword, plain
+from rlvr.envs.instructions.kind import Args, InstructionKind, Scene, kind
+from rlvr.envs.instructions.text import WrittenText, words_of
 
 
 def has_word(sentence: str, word: str) -> bool:
@@ -21,7 +21,7 @@ def any_has(sentences: Sequence[str], word: str) -> bool:
     return any(has_word(sentence, word) for sentence in sentences)
 
 
-def is_quoted(text: Text, words: str) -> bool:
+def is_quoted(text: WrittenText, words: str) -> bool:
     """Whether the words stand between quotation marks of any kind."""
     return re.search(rf"[“\"«„] ?{re.escape(words.casefold())} ?[”\"»“]", text.folded) is not None
 
@@ -45,11 +45,11 @@ def _stands_alone(scene: Scene, word: str) -> bool:
     return any(has_word(plain(each), word) for each in scene.language.fillers if keyword(each) == word)
 
 
-def _use(draft: Draft, *words: str) -> None:
+def _use(draft: TextDraft, *words: str) -> None:
     draft.extra += [draft.filler(lambda sentence, word=word: has_word(sentence, word)) for word in words]  # type: ignore[misc]
 
 
-def without(draft: Draft, *words: str) -> None:
+def without(draft: TextDraft, *words: str) -> None:
     """No sentence may hold one of the words."""
     draft.rules.append(lambda sentence, before: not any(has_word(sentence, word) for word in words))
 
@@ -62,11 +62,11 @@ def _unwanted(scene: Scene, count: int) -> Args | None:
     return tuple(scene.rng.sample(words, count)) if len(words) >= count else None
 
 
-def _motto(draft: Draft, word: str, count: int) -> None:
+def _motto(draft: TextDraft, word: str, count: int) -> None:
     draft.extra += [motto.format(word) for motto in draft.rng.sample(draft.language.mottos, count)]
 
 
-def _only_mottos(draft: Draft, word: str, count: int) -> None:
+def _only_mottos(draft: TextDraft, word: str, count: int) -> None:
     _motto(draft, word, count)
     draft.rules.append(lambda sentence, before: not has_word(sentence, word) or f"“{word}”" in sentence)
 
@@ -76,7 +76,7 @@ def _motto_word(scene: Scene) -> Args | None:
     return None if words is None else (*words, scene.rng.choice((2, 3)))
 
 
-def _before(text: Text, first: str, second: str) -> bool:
+def _before(text: WrittenText, first: str, second: str) -> bool:
     words = text.words
     return (
         first.casefold() in words
@@ -85,7 +85,7 @@ def _before(text: Text, first: str, second: str) -> bool:
     )
 
 
-def _use_in_order(draft: Draft, first: str, second: str) -> None:
+def _use_in_order(draft: TextDraft, first: str, second: str) -> None:
     draft.rules.append(lambda sentence, before: not has_word(sentence, second) or not before or any_has(before, first))
     draft.extra = [
         *draft.extra,
@@ -94,7 +94,7 @@ def _use_in_order(draft: Draft, first: str, second: str) -> None:
     ]
 
 
-def _once(draft: Draft, *words: str) -> None:
+def _once(draft: TextDraft, *words: str) -> None:
     _use(draft, *words)
     draft.rules.append(
         lambda sentence, before: (
@@ -103,12 +103,12 @@ def _once(draft: Draft, *words: str) -> None:
     )
 
 
-def _this_not_that(draft: Draft, wanted: str, banned: str) -> None:
+def _this_not_that(draft: TextDraft, wanted: str, banned: str) -> None:
     without(draft, banned)
     _use(draft, wanted)
 
 
-KEYWORDS: tuple[Kind, ...] = (
+KEYWORDS: tuple[InstructionKind, ...] = (
     kind(
         "word_included",
         en="Use the word “{0}”.",
@@ -307,7 +307,7 @@ def _initial_letter(scene: Scene) -> Args:
     return letter, _starting(scene.plain.words, letter) + 2
 
 
-def _use_initials(draft: Draft, letter: str, least: int) -> None:
+def _use_initials(draft: TextDraft, letter: str, least: int) -> None:
     draft.extra += [
         draft.filler(lambda sentence: _starting([*map(str.casefold, words_of(sentence))], letter) > 0) for _ in range(3)
     ]
@@ -335,7 +335,7 @@ def _doubles(words: Sequence[str]) -> int:
     return sum(re.search(r"([^\W\d_])\1", word) is not None for word in words)
 
 
-def _fewer_than(draft: Draft, letter: str, most: int) -> None:
+def _fewer_than(draft: TextDraft, letter: str, most: int) -> None:
     def rule(sentence: str, before: Sequence[str]) -> bool:
         return sum(each.casefold().count(letter) for each in (*before, sentence)) <= most
 
@@ -343,7 +343,7 @@ def _fewer_than(draft: Draft, letter: str, most: int) -> None:
     draft.bound(sentences=(0, 40), short=True)
 
 
-LETTERS: tuple[Kind, ...] = (
+LETTERS: tuple[InstructionKind, ...] = (
     kind(
         "letter_at_least",
         en="The letter {0} must occur at least {1} times.",

@@ -24,9 +24,9 @@ from rlvr.envs.instructions.catalogue import (
     write_text,
 )
 from rlvr.envs.instructions.content import REPLY_LANGUAGE
-from rlvr.envs.instructions.kind import Instruction, Kind, Scene
+from rlvr.envs.instructions.kind import Instruction, InstructionKind, Scene
 from rlvr.envs.instructions.language import CONTACTS, FACTS, SEATS, VENUES
-from rlvr.envs.instructions.text import LANGUAGES, MAX_WORDS, Brief, Text, fact_forms
+from rlvr.envs.instructions.text import LANGUAGES, MAX_WORDS, Brief, WrittenText, fact_forms
 
 
 class WritingLevel(NamedTuple):
@@ -277,7 +277,7 @@ def _fact_value(rng: random.Random, fact: str) -> str:
     return rng.choice(VENUES if fact == "venue" else CONTACTS)
 
 
-def _kinds(level: int, code: str, split: str) -> list[Kind]:
+def _kinds(level: int, code: str, split: str) -> list[InstructionKind]:
     settings = LEVELS[level - 1]
     return [
         kind
@@ -367,7 +367,7 @@ class _Composer:
 
     def _scene(self, brief: Brief) -> Scene:
         language = LANGUAGES[self.head.target]
-        return Scene(self.rng, brief, language, Text(plain_text(brief, language), brief, language))
+        return Scene(self.rng, brief, language, WrittenText(plain_text(brief, language), brief, language))
 
     def _another(self, brief: Brief, instructions: Sequence[Instruction]) -> Instruction | None:
         """An instruction that contradicts none of these."""

@@ -26,7 +26,7 @@ from rlvr.envs.instructions.catalogue import (
 from rlvr.envs.instructions.content import REPLY_LANGUAGE
 from rlvr.envs.instructions.kind import Instruction, Scene
 from rlvr.envs.instructions.language import FACTS
-from rlvr.envs.instructions.text import LANGUAGES, Brief, Text, fact_forms, sentences_of, words_of
+from rlvr.envs.instructions.text import LANGUAGES, Brief, WrittenText, fact_forms, sentences_of, words_of
 from rlvr.envs.instructions.writing import LEVELS, Instructions, signature
 
 from .instruction_texts import TEXTS
@@ -45,7 +45,7 @@ def obeys(name: str, text: str, brief: Brief = BRIEF) -> bool:
     kind, args = KINDS[name], TEXTS[name][0]
     if kind.unwrap:
         return kind.unwrap(text) is not None
-    return kind.check(Text(text, brief, LANGUAGES[brief.language]), *args)
+    return kind.check(WrittenText(text, brief, LANGUAGES[brief.language]), *args)
 
 
 # the kinds
@@ -74,7 +74,9 @@ def test_a_kind_tells_the_two_texts_apart(name):
 
 def scene_of(code: str, seed: int, brief: Brief) -> Scene:
     language = LANGUAGES[code]
-    return Scene(stream("scene", code, seed), brief, language, Text(plain_text(brief, language), brief, language))
+    return Scene(
+        stream("scene", code, seed), brief, language, WrittenText(plain_text(brief, language), brief, language)
+    )
 
 
 @pytest.mark.slow
@@ -179,7 +181,7 @@ def test_words_are_what_stands_between_blanks():
 )  # fmt: skip
 def test_a_fact_is_mentioned_as_words_of_its_own(text, is_mentioned):
     brief = Brief("en", 0, 0, (("date", "14/6"),))
-    assert (Text(text, brief, LANGUAGES["en"]).where("date") >= 0) == is_mentioned
+    assert (WrittenText(text, brief, LANGUAGES["en"]).where("date") >= 0) == is_mentioned
 
 
 def test_forms_of_different_values_are_different():
@@ -187,7 +189,7 @@ def test_forms_of_different_values_are_different():
         for fact, values in {"price": ("5", "15"), "date": ("4/6", "14/6"), "seats": ("30", "80")}.items():
             first, second = (fact_forms(fact, value, code) for value in values)
             assert not {*first} & {*second}
-            text = Text(f"x {second[0]} x", Brief(code, 0, 0, ((fact, values[0]),)), LANGUAGES[code])
+            text = WrittenText(f"x {second[0]} x", Brief(code, 0, 0, ((fact, values[0]),)), LANGUAGES[code])
             assert text.where(fact) < 0
 
 
