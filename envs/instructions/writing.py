@@ -8,7 +8,7 @@ that heeds no instruction, does not.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from rlvr.envs.core.seeding import SPLITS, nameless, split_of, stream
@@ -142,14 +142,13 @@ class Instructions(Task[WritingState]):
 
     def start(self, rng: random.Random, level: int) -> WritingState:
         """A proven task: see the module."""
-        state = self._draw(rng, level, lambda content: True)
-        if state is None:
-            raise RuntimeError(f"no composition of level {level} could be written in {DRAWS} draws")
-        return state
-
-    def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> WritingState | None:
-        """As of every task; the split is asked for before a text is written."""
-        return self._draw(rng, level, accepts)
+        for _ in range(DRAWS):
+            head = _draw_head(rng, level)
+            if split_of(_content(head.brief, head.target, head.lead)) == head.split:
+                state = _completed(head, level)
+                if state is not None:
+                    return state
+        raise RuntimeError(f"no composition of level {level} could be written in {DRAWS} draws")
 
     def turns(self, level: int) -> int:
         """One more than there are changes of mind."""
@@ -190,18 +189,6 @@ class Instructions(Task[WritingState]):
         demands = state.now()
         language = language_of(demands.brief, demands.instructions)
         return " ".join(each.replace("*", "") for each in rng.sample(language.fillers, rng.randint(3, 8)))
-
-    # drawing
-
-    def _draw(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> WritingState | None:
-        for _ in range(DRAWS):
-            head = _draw_head(rng, level)
-            content = _content(head.brief, head.target, head.lead)
-            if split_of(content) == head.split and accepts(content):
-                state = _completed(head, level)
-                if state is not None:
-                    return state
-        return None
 
 
 def signature(state: WritingState) -> tuple[tuple[str, ...], ...]:

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlvr.envs import TextEnv
-from rlvr.envs.core.seeding import IN_SPLIT, stream
-from rlvr.envs.core.task import Task
+from rlvr.envs.core.seeding import stream
 from rlvr.envs.instructions.catalogue import (
     GROUPS,
     KINDS,
@@ -338,11 +337,3 @@ def test_signatures_are_many_and_none_is_in_two_splits():
                 found[split].add(signature(env.get_state().state))
     assert len(found["train"]) >= 600
     assert not found["train"] & found["test"]
-
-
-@pytest.mark.parametrize(("level", "split"), [(1, "validation"), (3, "train")])
-def test_asking_for_the_split_first_draws_the_same_task(level, split):
-    task = Instructions()
-    for seed in range(3):
-        expected = Task.start_where(task, stream("draw", seed), level, IN_SPLIT[split])
-        assert task.start_where(stream("draw", seed), level, IN_SPLIT[split]) == expected
