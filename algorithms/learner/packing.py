@@ -78,7 +78,7 @@ def pack(context: torch.Tensor, wanted: torch.Tensor, share_prompts: bool = Fals
     starts = [0]
     for segment in rows:
         starts.append(starts[-1] + segment.length)
-    lines = [torch.arange(segment.start, segment.end) for segment in rows]
+    lines = [torch.arange(segment.start, segment.end) for segment in rows]  # columns of the rows
     positions = torch.cat(lines)  # [N]
     width = context.shape[1]
     source = torch.cat([line + segment.row * width for line, segment in zip(lines, rows, strict=True)])
@@ -106,7 +106,7 @@ def _segments(context: torch.Tensor, wanted: torch.Tensor, share_prompts: bool) 
     if not share_prompts:
         return [Segment(row, 0, ends[row]) for row in live]
     starts = asked.long().argmax(1).tolist()  # [B] the prompt's last token, which counts to what comes after
-    ids = context.cpu().numpy()
+    ids = context.cpu().numpy()  # [B, T]
     groups: dict[bytes, list[int]] = {}
     for row in live:
         groups.setdefault(ids[row, : starts[row]].tobytes(), []).append(row)
@@ -124,24 +124,25 @@ def _segments(context: torch.Tensor, wanted: torch.Tensor, share_prompts: bool) 
 def _blocks(segments: Sequence[Segment], starts: Sequence[int]) -> tuple[list[Block], torch.Tensor]:
     """The blocks of segments that begin at these packed tokens, and where each token is in their outputs."""
     members: list[list[int]] = []
+    # Longest first, so that a block is as wide as its first segment and padding is short.
     for number in sorted(range(len(segments)), key=lambda i: (segments[i].prefix, -segments[i].length)):
         first = segments[members[-1][0]] if members else None
         alike = first is not None and segments[number].length >= ALIKE * first.length - ALIKE_TOKENS
         if first is None or first.prefix != segments[number].prefix or not alike:
             members.append([])
         members[-1].append(number)
-    order = torch.empty(starts[-1], dtype=torch.long)
+    order = torch.empty(starts[-1], dtype=torch.long)  # [N]
     blocks, outputs = [], 0
     for numbers in members:
         longest, prefix = segments[numbers[0]].length, segments[numbers[0]].prefix
-        begins = torch.tensor([starts[number] for number in numbers])[:, None]
-        lengths = torch.tensor([segments[number].length for number in numbers])[:, None]
-        columns = torch.arange(longest)
+        begins = torch.tensor([starts[number] for number in numbers])[:, None]  # [n, 1]
+        lengths = torch.tensor([segments[number].length for number in numbers])[:, None]  # [n, 1]
+        columns = torch.arange(longest)  # [L]
         queries = begins + torch.minimum(columns, lengths - 1)  # [n, L]
         keys = queries
         if prefix >= 0:
             before = torch.arange(starts[prefix], starts[prefix + 1])  # [P]
-            keys = torch.cat([before.expand(len(numbers), -1), queries], 1)
+            keys = torch.cat([before.expand(len(numbers), -1), queries], 1)  # [n, P + L]
         real = columns < lengths  # [n, L]
         order[queries[real]] = outputs + real.flatten().nonzero()[:, 0]
         outputs += queries.numel()
