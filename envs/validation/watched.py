@@ -317,10 +317,10 @@ def _listen(outcome: Outcome, process: Any, pipe: int, trace: CallTrace, deadlin
         outcome.memory = max(outcome.memory, memory)
         if since is not None and now - since > call_seconds:
             outcome.fault = f"does not return within {call_seconds:.0f} s"
-        elif memory > MEMORY:
-            outcome.fault = f"takes more than {MEMORY >> 20} MB of memory"
         elif len(members) > PROCESSES:
             outcome.fault = f"starts more than {PROCESSES} processes"
+        elif memory > MEMORY:
+            outcome.fault = f"takes more than {MEMORY >> 20} MB of memory"
         elif printed > OUTPUT:
             outcome.fault = f"prints more than {OUTPUT >> 20} MB"
         elif now > deadline:
@@ -395,8 +395,9 @@ def descendants(number: int) -> Iterator[int]:
 
 
 def resident(number: int) -> int:
-    """Bytes of memory that a process holds; 0 where it has ended."""
+    """Bytes of memory that a process holds, of shared pages its part; 0 where it has ended."""
     try:
-        return int(Path(f"/proc/{number}/statm").read_text(encoding="utf-8").split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError, ValueError):
+        lines = Path(f"/proc/{number}/smaps_rollup").read_text(encoding="utf-8").splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) * 1024
+    except (OSError, StopIteration):
         return 0

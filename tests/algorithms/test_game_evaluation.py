@@ -126,7 +126,7 @@ def test_sequences_that_occur_twice_go_through_the_model_once_and_count_twice(kn
     weights = torch.randn(ids.shape, generator=torch.Generator().manual_seed(0)) * mask
     seen: list[int] = []
     hook = model.base_model.register_forward_pre_hook(
-        lambda _, __, given: seen.append(len(given["input_ids"])), with_kwargs=True
+        lambda _, __, given: seen.append(given["input_ids"].numel()), with_kwargs=True
     )
 
     def gradient(score) -> tuple[torch.Tensor, torch.Tensor]:
@@ -136,9 +136,9 @@ def test_sequences_that_occur_twice_go_through_the_model_once_and_count_twice(kn
         return logprobs.detach(), torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
 
     one = gradient(Scorer(model))
-    assert seen[-1] == 4
+    assert seen[-1] == 4 + 4 + 4 + 1, "the tokens before the last of four sequences, without padding"
     all_of_them = gradient(lambda *given, **options: score_sequences(model, *given, **options))
-    assert seen[-1] == 5
+    assert seen[-1] == 4 + 4 + 4 + 4 + 1
     hook.remove()
     for found, wanted in zip(one, all_of_them, strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-6)
