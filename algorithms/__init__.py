@@ -43,7 +43,7 @@ _EXPORTS = {
     "losses.preference": ("best_worst_pairs", "dpo_loss", "ln_dpo_loss", "simpo_loss"),
     "losses.likelihood": ("nll_loss", "verifree_loss"),
     "config": ("ConfigError", "TrainConfig", "load_config"),
-    "train.callbacks": ("Callback",),
+    "runs.callbacks": ("Callback",),
     "train.run": ("Trainer",),
     "filters.selection": ("PassRates", "fill_batch", "has_reward_variance", "mixed_outcome"),
 }

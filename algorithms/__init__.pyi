@@ -83,7 +83,7 @@ from rlvr.algorithms.recipe.presets import (
     PRESETS as PRESETS,
     Preset as Preset,
 )
-from rlvr.algorithms.train.callbacks import (
+from rlvr.algorithms.runs.callbacks import (
     Callback as Callback,
 )
 from rlvr.algorithms.train.run import (

@@ -16,9 +16,9 @@ from typing import Any, Protocol, runtime_checkable
 from rlvr.agents.players.text_policy import joined
 from rlvr.algorithms.config import ConfigError, TrainConfig, to_yaml
 from rlvr.algorithms.learner.world import ProcessWorld
+from rlvr.algorithms.runs.callbacks import Callback
 from rlvr.algorithms.runs.checkpoints import latest_checkpoint, list_checkpoints, step_name
 from rlvr.algorithms.runs.run_folder import Clock, RunFolder
-from rlvr.algorithms.train.callbacks import Callback
 from rlvr.algorithms.train.game_evaluation import exploited
 from rlvr.algorithms.train.interrupts import RunInterrupted, StopSignal
 from rlvr.algorithms.train.run import Trainer

@@ -26,6 +26,7 @@ from rlvr.algorithms.learner.world import ProcessWorld, SharedRollout
 from rlvr.algorithms.recipe.all_algorithms import ALGORITHMS
 from rlvr.algorithms.recipe.objectives import Objective
 from rlvr.algorithms.recipe.presets import Preset
+from rlvr.algorithms.runs.callbacks import Callback, LoggedSteps
 from rlvr.algorithms.runs.checkpoints import frozen_digest
 from rlvr.algorithms.runs.run_folder import RunFolder, SilentFolder, Stopwatch
 from rlvr.algorithms.runs.trackers import open_tracker
@@ -35,7 +36,6 @@ from rlvr.algorithms.sampling.opponents import LearnerOpponents
 from rlvr.algorithms.sampling.protocol import PolicyWeights
 from rlvr.algorithms.schedules.schedules import build_schedule
 from rlvr.algorithms.train.backends import build_sampler, learner_class, load_model
-from rlvr.algorithms.train.callbacks import Callback, LoggedSteps
 from rlvr.algorithms.train.game_evaluation import GameEvaluation
 from rlvr.algorithms.train.interrupts import StopSignal
 from rlvr.algorithms.train.methods import build_method

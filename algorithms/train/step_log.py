@@ -11,10 +11,10 @@ from typing import Any
 from rlvr.agents.episode import Episode
 from rlvr.agents.evaluation import Evaluation, summarise
 from rlvr.algorithms.recipe.off_policy import samples_off_policy
+from rlvr.algorithms.runs.callbacks import TimedCallback
 from rlvr.algorithms.runs.run_folder import Clock
 from rlvr.algorithms.runs.trackers import figures
 from rlvr.algorithms.sampling.collect import Collected
-from rlvr.algorithms.train.callbacks import TimedCallback
 from rlvr.algorithms.train.setup import RunSetup
 
 MOST_KL = 1e-2  # k3, nats a token; sound engines in half precision stay below 1e-3

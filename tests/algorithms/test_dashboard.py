@@ -13,11 +13,11 @@ pytest.importorskip("rich")
 
 from rich.console import Console
 
+from rlvr.algorithms.runs.callbacks import LoggedSteps
 from rlvr.algorithms.runs.dashboard import dashboard, duration, sparkline, time_line
 from rlvr.algorithms.runs.display import Display
 from rlvr.algorithms.runs.health import health
 from rlvr.algorithms.runs.report import write_report
-from rlvr.algorithms.train.callbacks import LoggedSteps
 
 # A step as a run of the tiny policy wrote it to metrics.jsonl: it guesses numbers, and never rightly.
 REAL = json.loads(

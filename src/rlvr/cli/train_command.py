@@ -25,7 +25,7 @@ from rlvr.envs.core.registry import full_id
 from rlvr.envs.core.terminal import printable
 
 if TYPE_CHECKING:
-    from rlvr.algorithms.train.callbacks import Callback
+    from rlvr.algorithms.runs.callbacks import Callback
 
 
 EXAMPLES = """\
