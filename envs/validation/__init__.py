@@ -16,7 +16,7 @@ from typing import Any, Final
 import gymnasium as gym
 
 from rlvr.envs.core.text_env import TextEnv
-from rlvr.envs.validation import clear, hack, learnable, sound
+from rlvr.envs.validation import clear, hack, learnable, parts, sound
 from rlvr.envs.validation.context import CHECKS, Validation, run_check
 from rlvr.envs.validation.report import GROUPS, CheckResult, Finding, Replay, ValidationReport
 from rlvr.envs.validation.subject import (
@@ -31,7 +31,7 @@ from rlvr.envs.validation.subject import (
 
 __all__ = ["CHECKS", "CheckResult", "Finding", "Replay", "ValidationReport", "validate"]
 
-MODULES: Final = (sound, clear, hack, learnable)
+MODULES: Final = (sound, parts, clear, hack, learnable)
 TASKS: Final = 8  # of each level
 MANY: Final = 24  # tasks of all levels together, unless more are asked for
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from rlvr.envs.validation.attacks import boxed
 from rlvr.envs.validation.context import Skip, Validation, check
+from rlvr.envs.validation.probes import probe_messages, probe_prompt, probe_reads, probe_writes, readable
 from rlvr.envs.validation.report import CheckResult, Severity
-from rlvr.envs.validation.search import probe_reads, probe_writes
 from rlvr.envs.validation.subject import NotApplicable, ValidationEpisode
 
 CLEAR: Final = "Clear"
@@ -22,6 +25,7 @@ TOKENS: Final = re.compile(
     r"<\|(?:im_start|im_end|endoftext|eot_id|start_header_id|end_header_id|eom_id)\|>|\[/?INST\]|<</?SYS>>"
 )
 ROLES: Final = re.compile(r"^(?:assistant|system):", re.IGNORECASE | re.MULTILINE)
+CODE: Final = re.compile(r"```|\b(?:def|import|return|lambda|SELECT|#include|function)\b")
 NAMING: Final = ("seed", "index", "level", "split", "env_id", "turn", "task_id", "id", "step", "episode")
 
 
@@ -38,7 +42,9 @@ def no_solution_leakage(v: Validation, result: CheckResult) -> None:
         raise Skip("no answer is known to look for")
     _stands_in_prompts(v, result)
     _copied(v, result)
+    probe_prompt(v, result)
     probe_reads(v, result)
+    probe_messages(v, result)
 
 
 def _stands_in_prompts(v: Validation, result: CheckResult) -> None:
@@ -171,33 +177,53 @@ def form(v: Validation, result: CheckResult) -> None:
 
 
 def _unasked_words(v: Validation, result: CheckResult) -> None:
-    """A word is needed if the reply is not paid without it, and unasked if no text of the environment has it."""
+    """A word is needed if no reply is paid without it, and unasked if no text of the environment has it."""
     solved = [episode for episode in v.solved if episode.actions][:6]
-    last = [episode.actions[-1] for episode in solved]
-    if len(set(last)) < 2 or max(map(len, last)) > 400 or any("def " in text or "import " in text for text in last):
+    if len({tuple(episode.actions) for episode in solved}) < 2:
         return
-    shared = set.intersection(
-        *({match[0] for match in re.finditer(r"[^\s{}\\<>/:=,;()\[\]\"'.]{2,}|\\\w+", text)} for text in last)
-    )
-    for word in sorted(shared):
-        known = "\n".join(
-            [*(solved[0].asked, *solved[0].observations, json.dumps(solved[0].infos[0], default=str)[:5_000])]
-        )
-        if word.lower() in known.lower() or re.fullmatch(r"-?[\d.]+", word):
+    known = readable(v, solved[0].ref).lower()
+    for episode in solved[:2]:
+        infos = json.dumps(episode.infos[0], default=str)[:5_000]
+        known += "\n".join([episode.asked, *episode.observations, infos]).lower()
+    for turn in range(min(min(len(episode.actions) for episode in solved), 6)):
+        replies = [episode.actions[turn] for episode in solved]
+        if max(map(len, replies)) > 400 or any(CODE.search(text) for text in replies):
             continue
-        needed = []
-        for episode, text in zip(solved, last, strict=True):
-            try:
-                without = v.plays(episode.ref, [*episode.actions[:-1], " ".join(text.replace(word, "").split())])
-            except NotApplicable:
+        for word in sorted(set.intersection(*map(_words, replies))):
+            if word.lower() in known or re.fullmatch(r"-?[\d.]+", word):
                 continue
-            result.tries += 1
-            if without.valid and not v.full(without):
-                needed.append(without)
-        if needed and len(needed) == len(solved) and v.shown(needed[0], v.not_full):
-            reply, pay = needed[0].actions[-1][:60], needed[0].total
-            text = f"{word!r} is needed in every reply, and no text asks for it: {reply!r} is paid {pay:g}"
-            result.add("unasked word", text, replay=needed[0].replay)
+            needed = _needed(v, result, solved, turn, word)
+            if needed is not None:
+                reply, pay = needed.actions[turn][:60], needed.total
+                text = f"{word!r} is needed in every reply, and no text asks for it: {reply!r} is paid {pay:g}"
+                result.add("unasked word", text, replay=needed.replay)
+                return
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[^\W\d_]{2,}", text)) | {
+        match[0] for match in re.finditer(r"[^\s{}\\<>/:=,;()\[\]\"'.]{2,}|\\\w+", text)
+    }
+
+
+def _needed(
+    v: Validation, result: CheckResult, solved: list[ValidationEpisode], turn: int, word: str
+) -> ValidationEpisode | None:
+    """A solution that is not paid without a word, if none is; lines and the other words stay where they are."""
+    refused = []
+    for episode in solved:
+        text = episode.actions[turn]
+        without = re.sub(rf"(?<!\w){re.escape(word)}(?!\w) ?", "", text)
+        without = without if without.strip() else "That is all."  # a word alone: another text in its place
+        try:
+            played = v.plays(episode.ref, [*episode.actions[:turn], without, *episode.actions[turn + 1 :]])
+        except NotApplicable:
+            return None
+        result.tries += 1
+        if not played.valid or v.full(played):
+            return None
+        refused.append(played)
+    return refused[0] if v.shown(refused[0], v.not_full) else None
 
 
 def _variants(v: Validation, result: CheckResult) -> None:
@@ -215,14 +241,29 @@ def _variants(v: Validation, result: CheckResult) -> None:
             result.tries += 1
             if played.valid and not v.full(played):
                 refused.setdefault(name, []).append(played)
-    asked = v.solved[0].asked.lower()
+    asked = v.solved[0].asked
     for name, episodes in refused.items():
-        words = EXCUSES[name]
         always = len(episodes) == tried[name] and len(episodes) >= min(2, len(v.solved))
-        if always and not any(word in asked for word in words) and v.shown(episodes[0], v.not_full):
+        if not always or any(word in asked.lower() for word in EXCUSES[name]) or _shows_form(v, name):
+            continue
+        if v.shown(episodes[0], v.not_full):
             reply, pay = episodes[0].actions[-1][:80], episodes[0].total
+            severity = "high" if name == "other case" and _as_written(v, episodes) else WEIGHT[name]
             text = f"{name}: {reply!r} is paid {pay:g}, and no text says that this matters"
-            result.add(name, text, severity=WEIGHT[name], replay=episodes[0].replay, refused=len(episodes))
+            result.add(name, text, severity=severity, replay=episodes[0].replay, refused=len(episodes))
+
+
+def _shows_form(v: Validation, name: str) -> bool:
+    """Whether the prompt itself has something in the form that the expert answers in."""
+    form = FORMS.get(name)
+    return form is not None and re.search(form, v.solved[0].asked) is not None
+
+
+def _as_written(v: Validation, episodes: list[ValidationEpisode]) -> bool:
+    """Whether the texts have the word as it is refused, and not as it is wanted."""
+    solved = {id(episode.ref): episode for episode in v.solved}
+    pairs = [(each.actions[-1], solved[id(each.ref)].actions[-1], each.asked) for each in episodes]
+    return all(len(reply) > 1 and reply in asked and wanted not in asked for reply, wanted, asked in pairs)
 
 
 # Words by which a text says that a form matters.
@@ -235,6 +276,17 @@ EXCUSES: Final = {
     "JSON keys in another order": ("order", "sorted", "exact"),
     "JSON with other blanks": ("compact", "whitespace", "blank", "exact", "space"),
     "./ before a path": ("exact", "absolute"),
+    "a date in another form": ("format", "form ", "digits", "yyyy", "iso", "as in", "e.g.", "for example", "written"),
+    "zeros before a number left out": ("digit", "zero", "format", "places", "exact", "as in", "padded"),
+    "other blanks after commas": ("blank", "space", "format", "exact", "separated", "as in", "form"),
+    "no commas between thousands": ("comma", "thousand", "format", "exact", "as in"),
+}
+# What in a prompt shows the form that is varied.
+FORMS: Final = {
+    "a date in another form": r"\b\d{4}-\d\d-\d\d\b|\b(?:19|20)\d{6}\b",
+    "zeros before a number left out": r"\b0\d",
+    "other blanks after commas": r"\w,\s?\w",
+    "no commas between thousands": r"\d,\d{3}\b",
 }
 WEIGHT: Final[dict[str, Severity]] = {
     "a line end after it": "low",
@@ -245,6 +297,10 @@ WEIGHT: Final[dict[str, Severity]] = {
     "JSON keys in another order": "high",
     "JSON with other blanks": "high",
     "./ before a path": "medium",
+    "a date in another form": "high",
+    "zeros before a number left out": "high",
+    "other blanks after commas": "high",
+    "no commas between thousands": "high",
 }
 
 
@@ -252,7 +308,10 @@ def variants(text: str) -> Iterator[tuple[str, str]]:
     """Replies that mean what ``text`` means, with names."""
     yield "a line end after it", text + "\n"
     yield "blanks around it", f"  {text} "
-    if "\\boxed" in text:
+    inside = boxed(text)
+    for name, other in _values(text if inside is None else inside):
+        yield name, other if inside is None else text.replace(f"{{{inside}}}", f"{{{other}}}")
+    if inside is not None:
         return
     if len(text) <= 40 and text.swapcase() != text and "\n" not in text and " " not in text.strip():
         yield "other case", text.swapcase()
@@ -271,6 +330,21 @@ def variants(text: str) -> Iterator[tuple[str, str]]:
         yield "JSON with other blanks", other if other != text else json.dumps(value, indent=1)
     if (path := re.search(r"(?<![\w./])[A-Za-z_][\w-]*/[\w./-]+", text)) and "://" not in text:
         yield "./ before a path", text.replace(path[0], f"./{path[0]}", 1)
+
+
+def _values(answer: str) -> Iterator[tuple[str, str]]:
+    """Other ways to write a value, with names."""
+    if match := re.fullmatch(r"((?:19|20)\d\d)(-?)(\d\d)\2(\d\d)", answer):
+        with contextlib.suppress(ValueError):
+            day = datetime.date(int(match[1]), int(match[3]), int(match[4]))
+            yield "a date in another form", f"{day:%Y%m%d}" if match[2] else day.isoformat()
+            yield "a date in another form", f"{day:%B} {day.day}, {day.year}"
+    if re.fullmatch(r"0+[1-9]\d*", answer):
+        yield "zeros before a number left out", answer.lstrip("0")
+    if re.fullmatch(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", answer):
+        yield "no commas between thousands", answer.replace(",", "")
+    elif "," in answer and len(answer) <= 80 and "\n" not in answer and answer[:1] not in "{[":
+        yield "other blanks after commas", re.sub(r",\s*", "," if ", " in answer else ", ", answer)
 
 
 @check(

@@ -134,6 +134,11 @@ class Validation:
         floor = max(0.0, self.range.low)
         return episode.valid and (episode.total > floor + SLACK * self.width or self.full(episode))
 
+    @cached_property
+    def many_refs(self) -> list[TaskRef]:
+        """Tasks for what is wrong on a few alone: at least 40 of all levels, where there are as many."""
+        return self.subject.refs(max(self.count, 40 // self.subject.levels), self.seed)
+
     @property
     def has_luck(self) -> bool:
         """Whether the environment says that luck has a part, so that its expert may fail."""

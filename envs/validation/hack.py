@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import re
+import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -18,6 +20,7 @@ from rlvr.envs.validation.attacks import (
     placeholders,
 )
 from rlvr.envs.validation.choice_attacks import BARE, OPTION, OPTIONS, ChoiceQuestion, accuracy, allowed, taken_apart
+from rlvr.envs.validation.commands import out_of_range, templates, verbs
 from rlvr.envs.validation.context import Skip, Validation, check
 from rlvr.envs.validation.report import CheckResult
 from rlvr.envs.validation.subject import NotApplicable, TaskRef, ValidationEpisode
@@ -25,6 +28,7 @@ from rlvr.envs.validation.subject import NotApplicable, TaskRef, ValidationEpiso
 HARD: Final = "Hard to game"
 SLOW: Final = 0.2  # seconds one reply may take to grade, where a task does not say otherwise (``patience``)
 CHOICES: Final = 10  # how many times as many questions with options are drawn as other tasks, for the rules that learn
+DRAWN: Final = 120  # tasks whose commonest answer is looked for
 SIGMAS: Final = 3.5  # how much of what a rule gets right may be luck
 FILLER: Final = " In other words, this follows directly from what was asked above." * 60
 
@@ -191,16 +195,18 @@ def constant(v: Validation, result: CheckResult) -> None:
 def _halves(v: Validation) -> tuple[list[ValidationEpisode], list[ValidationEpisode]]:
     """The expert's episodes of two halves of the tasks; more tasks of one level are drawn where there are few."""
     policy = v.subject.expert(v.subject.env)
-    refs = [ref for ref in v.subject.refs(max(40, v.count), v.seed) if ref.level == 1]
+    refs = [ref for ref in v.subject.refs(max(DRAWN, v.count), v.seed) if ref.level == 1]
     episodes = [v.subject.play(ref, policy) for ref in refs] if policy is not None and v.experts else []
     solved = [episode for episode in episodes if episode.actions and v.full(episode)]
     return solved[::2], solved[1::2]
 
 
 def _chance(episodes: list[ValidationEpisode]) -> float:
-    """What guessing gets right: one of the options; else one half, as of yes and no."""
+    """What guessing gets right: one of the options; else one of two answers, as of yes and no, or of three."""
     options = [len(OPTION.findall(episode.observations[0])) for episode in episodes]
-    return sum(1 / count for count in options) / len(options) if min(options) >= 2 else 0.5
+    if min(options) >= 2:
+        return sum(1 / count for count in options) / len(options)
+    return 0.5 if len({episode.actions[-1] for episode in episodes}) <= 2 else 1 / 3
 
 
 def smallest(v: Validation, episode: ValidationEpisode, tries: int = 60) -> str:
@@ -344,6 +350,24 @@ def length(v: Validation, result: CheckResult) -> None:
                 _compare(v, result, "a longer wait", few, many)
         if result.findings:
             return
+    _farmed(v, result)
+
+
+def _farmed(v: Validation, result: CheckResult) -> None:
+    """Play one action again and again: paid alike each time, it is paid for turns and not for the goal."""
+    calls = [json.dumps(call) for call in templates(v)]
+    known = [action for episode in v.experts[:2] for action in episode.actions]
+    for action in [*dict.fromkeys([*known, *calls, *(f"{verb} 1" for verb in verbs(v))])][:30]:
+        with contextlib.suppress(NotApplicable):
+            played = v.plays(v.refs[0], action, turns=24)
+            result.tries += 1
+            pays = [reward for reward in played.rewards if reward > SLACK_OF_LENGTH * v.width]
+            if len(pays) >= 5 and len(set(pays)) == 1 and played.success is not True:
+                again = v.plays(v.refs[-1], action, turns=24)
+                if again.rewards[:5] == played.rewards[:5] and v.shown(played, v.paid):
+                    text = f"{action[:60]!r}, said {len(pays)} times, is paid {pays[0]:g} each time at {played.ref}"
+                    result.add("one action again", text, replay=played.replay, turns=len(pays), each=pays[0])
+                    return
 
 
 def _compare(
@@ -388,6 +412,8 @@ def broken_rules(v: Validation, result: CheckResult) -> None:
                     honest.append(played.total)
         if not honest:
             continue
+        if _out_of_range(v, result, ref, gold[index] if index < len(gold) else [], honest):
+            return
         for nonsense in ("qwx zzk", "I refuse to play by these rules."):
             with contextlib.suppress(NotApplicable):
                 played = v.plays(ref, nonsense, turns=40)
@@ -396,6 +422,24 @@ def broken_rules(v: Validation, result: CheckResult) -> None:
                     text = f"{nonsense!r} is paid {played.total:g} at {ref}, a wrong answer at most {max(honest):g}"
                     result.add("inversion", text, replay=played.replay, nonsense=played.total, wrong=max(honest))
                     return
+
+
+def _out_of_range(v: Validation, result: CheckResult, ref: TaskRef, solution: list[str], honest: list[float]) -> bool:
+    """A first move of several that no rule allows, by its numbers, and that ends the episode paid."""
+    if len(solution) < 2:
+        return False
+    floor = max(statistics.median(honest), v.plays(ref, solution[:1]).total)
+    for text in out_of_range(solution[0]):
+        with contextlib.suppress(NotApplicable):
+            played = v.plays(ref, [text])
+            result.tries += 1
+            if played.ended and v.paid(played) and played.total > floor + 0.02 * v.width and v.shown(played, v.paid):
+                sentence = (
+                    f"{text[:60]!r} ends the episode and is paid {played.total:g} at {ref}, honest tries {floor:g}"
+                )
+                result.add("broken rule", sentence, replay=played.replay, nonsense=played.total, wrong=floor)
+                return True
+    return False
 
 
 @check(

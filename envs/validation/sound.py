@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import re
-from collections.abc import Iterator
 from typing import Any, Final
 
 import gymnasium as gym
@@ -14,22 +14,18 @@ import numpy as np
 from rlvr.envs.core.text_env import TextEnv
 from rlvr.envs.near_duplicates import overlap
 from rlvr.envs.validation.attacks import IDLE, ODD
+from rlvr.envs.validation.commands import enders, of_another_form, out_of_range, templates
 from rlvr.envs.validation.context import Skip, Validation, check
-from rlvr.envs.validation.report import CheckResult
+from rlvr.envs.validation.report import CheckResult, Severity
 from rlvr.envs.validation.search import search_solution
 from rlvr.envs.validation.subject import ApiFault, NotApplicable, TaskRef, ValidationEpisode, in_order
 
 SOUND: Final = "Sound"
+DRAWN: Final = 160  # tasks of each split that are compared
 LONG: Final = 1_000  # turns after which an episode that has not ended is said not to end
 MISSING: Final = re.compile(
     r"ModuleNotFoundError|ImportError|No module named|command not found|No such file or directory|FileNotFoundError"
     r"|not installed|Traceback \(most recent call last\)|Connection refused|timed out"
-)
-PARTIAL: Final = re.compile(
-    r"partial credit|partial reward|fraction of|proportion of|share of|per test|points? (?:for|per) each", re.IGNORECASE
-)
-ALL_OR_NOTHING: Final = re.compile(
-    r"no partial credit|all[- ]or[- ]nothing|binary reward|either 0 or 1|exactly 0 or 1", re.IGNORECASE
 )
 
 
@@ -291,6 +287,29 @@ def floor_gap(v: Validation, result: CheckResult) -> None:
         if episodes:
             result.tries += len(episodes)
             _judge_floor(v, result, name, episodes)
+    _stopped_at_once(v, result)
+
+
+def _stopped_at_once(v: Validation, result: CheckResult) -> None:
+    """Hand in or do nothing at once: paid the maximum on some tasks, their goal held before any work was done."""
+    if v.subject.discrete or not v.subject.texts or v.has_luck:
+        return
+    policy = v.subject.expert(v.subject.env) if v.experts else None
+    for text in (*enders(v), "I am waiting."):
+        hits, refs = [], v.many_refs
+        for ref in refs:
+            with contextlib.suppress(NotApplicable):
+                played = v.plays(ref, text, turns=2, until=v.full)
+                # Where the expert stops at once, too, there is nothing to do.
+                if v.full(played) and (policy is None or len(v.subject.play(ref, policy, turns=2).actions) > 1):
+                    hits.append(played)
+        result.tries += len(refs)
+        shown = next((each for each in hits if v.shown(each, v.full)), None) if len(hits) >= 2 else None
+        if shown and len(hits) >= 0.05 * len(refs):
+            sentence = f"{text[:60]!r} at once is paid {shown.total:g} at {shown.ref}"
+            sentence += f", and so on {len(hits)} of {len(refs)} tasks"
+            result.add("stop at once", sentence, replay=shown.replay, paid=len(hits), tasks=len(refs))
+            return
 
 
 def _judge_floor(v: Validation, result: CheckResult, name: str, episodes: list[ValidationEpisode]) -> None:
@@ -338,12 +357,14 @@ def faults(v: Validation, result: CheckResult) -> None:
         if len(words) > 1:
             texts |= {"first word of a solution": words[0], "a solution without its last word": " ".join(words[:-1])}
             texts |= {"a word in the place of an argument": " ".join([*words[:-1], "zzz"])}
-        texts |= {
-            "a letter for each digit": re.sub(r"\d", "x", last),
-            "a solution with numbers out of range": re.sub(r"\d+", "99999", last),
-        }
+        texts["a letter for each digit"] = re.sub(r"\d", "x", last)
+        for action in dict.fromkeys(episode.actions[:: max(1, len(episode.actions) - 1)]):
+            texts |= {f"out of range: {text}": text for text in out_of_range(action)}
+            texts |= {f"of another form: {text}": text for text in of_another_form(action)}
+    for call in templates(v)[:4]:
+        texts |= {f"of another form: {text}": text for text in of_another_form(json.dumps(call))}
     for name, text in texts.items():
-        for ref in refs:
+        for ref in refs if ":" not in name else refs[:1]:
             try:
                 episode = v.plays(ref, text, turns=3, until=lambda played: not played.valid or played.provoked)
             except NotApplicable:
@@ -355,8 +376,14 @@ def faults(v: Validation, result: CheckResult) -> None:
                 verdict = episode.verdict
                 why = episode.error or (f"{verdict.status}: {verdict.reason}" if verdict else "")
                 text_shown = repr(episode.actions[-1])[:60]
-                result.add(name, f"{text_shown} at {ref} ends the episode with a fault: {why}", replay=episode.replay)
+                result.add(
+                    name.partition(":")[0],
+                    f"{text_shown} at {ref} ends the episode with a fault: {why}",
+                    replay=episode.replay,
+                )
             break
+        if len(result.findings) >= 6:
+            return
 
 
 @check(
@@ -427,40 +454,6 @@ def ends(v: Validation, result: CheckResult) -> None:
 
 
 @check(
-    "sound.graded",
-    SOUND,
-    "A reward is graded where the task says so, and only there.",
-    severity="medium",
-    remedy="Say in the prompt what is paid for parts of the work, and pay so.",
-)
-def graded(v: Validation, result: CheckResult) -> None:
-    """Compare what the texts say of partial credit with what half-done work is paid."""
-    if not v.solved:
-        raise Skip("no solution is known to take parts from")
-    bare = v.subject.env.unwrapped
-    documented = "\n".join(str(text) for text in (bare.__doc__ or "", getattr(bare, "metadata", {}), v.solved[0].asked))
-    says_partial = None if ALL_OR_NOTHING.search(documented) else PARTIAL.search(documented)
-    says_binary = ALL_OR_NOTHING.search(documented)
-    between, tried = [], 0
-    for episode in v.solved[:6]:
-        for part in parts_of(episode.actions):
-            played = v.plays(episode.ref, part)
-            tried += 1
-            if v.paid(played) and not v.full(played):
-                between.append(played)
-    result.tries = tried
-    result.measured |= {"half-done": tried, "paid in part": len(between)}
-    if says_binary and between:
-        text = f"the texts say {says_binary[0]!r}, and a part of a solution is paid {between[0].total:g}"
-        result.add("binary", text, replay=between[0].replay)
-    elif says_partial and not between and tried >= 6:
-        text = (
-            f"the texts say {says_partial[0]!r}, and none of {tried} parts of solutions is paid anything but 0 or all"
-        )
-        result.add("partial", text, replay=v.solved[0].replay)
-
-
-@check(
     "sound.splits",
     SOUND,
     "No two splits share a task.",
@@ -474,71 +467,66 @@ def splits(v: Validation, result: CheckResult) -> None:
         return
     if v.subject.make_split is None:
         raise Skip("it has no splits")
-    drawn: dict[str, list[str]] = {}
+    episodes: dict[str, list[ValidationEpisode]] = {}
     for split in ("train", "test"):
         made = v.subject.make_split(split)
+        policy = v.subject.expert(made)
         try:
-            drawn[split] = [v.subject.begin(TaskRef(v.seed + i), made).observations[0] for i in range(40)]
+            episodes[split] = [
+                v.subject.play(TaskRef(v.seed + i), policy or in_order(()), env=made, turns=1) for i in range(DRAWN)
+            ]
         finally:
             made.close()
-    result.tries = len(drawn["test"])
-    shared = [text for text in set(drawn["test"]) if text in set(drawn["train"])]
+    train, test = ([episode.observations[0] for episode in episodes[split]] for split in ("train", "test"))
+    result.tries = len(test)
+    shared = [text for text in set(test) if text in set(train)]
     if shared:
-        result.add(
-            "exact",
-            f"{len(shared)} of {len(set(drawn['test']))} test tasks are train tasks: {shared[0][:80]!r}",
-            shared=len(shared),
-        )
-    _near(result, drawn["train"], drawn["test"])
+        severity: Severity = "high" if len(shared) >= 0.02 * len(set(test)) else "medium"
+        text = f"{len(shared)} of {len(set(test))} test tasks are train tasks: {shared[0][:80]!r}"
+        result.add("exact", text, severity=severity, shared=len(shared))
+    _near(v, result, episodes["train"], episodes["test"])
 
 
 def _own_splits(v: Validation, result: CheckResult, env: TextEnv) -> None:
     if env.size is not None:
         raise Skip("the rows of a table are split by whoever made it")
-    near: dict[str, list[str]] = {"train": [], "test": []}
+    near: dict[str, list[ValidationEpisode]] = {"train": [], "test": []}
+    policy = v.subject.expert(v.subject.env)
     for level in range(1, v.subject.levels + 1):
         split_of: dict[str, str] = {}
         for split in env.task.splits:
-            for index in range(v.count):
+            for index in range(max(v.count, DRAWN // v.subject.levels)):
                 ref = TaskRef(v.seed, {"level": level, "index": index, "split": split})
-                episode = v.plays(ref, ())
+                v.plays(ref, ())
                 result.tries += 1
                 content = v.subject.env.unwrapped.content  # type: ignore[attr-defined]
+                episode = v.plays(ref, policy, turns=1) if policy and split in near else ValidationEpisode(ref)
                 if split in near:
-                    near[split].append(episode.observations[0])
+                    near[split].append(episode)
                 if split_of.setdefault(content, split) != split:
                     text = f"level {level}: {content[:80]!r} is in {split_of[content]} and in {split}"
                     result.add("exact", text, replay=episode.replay)
+                    return
     if near["train"] and near["test"]:
-        shared = overlap(near["train"], near["test"])
-        result.measured |= {
-            "equal but for names and order": len(shared.same),
-            "nearly all n-grams shared": len(shared.near),
-        }
+        _near(v, result, near["train"], near["test"])
 
 
-def _near(result: CheckResult, train: list[str], test: list[str]) -> None:
-    shared = overlap(train, test)
+def _near(v: Validation, result: CheckResult, train: list[ValidationEpisode], test: list[ValidationEpisode]) -> None:
+    """High where the answers are the same, too: what differs is told apart by nothing that matters."""
+    shared = overlap([each.observations[0] for each in train], [each.observations[0] for each in test])
     result.measured |= {
         "equal but for names and order": len(shared.same),
         "nearly all n-grams shared": len(shared.near),
     }
-    if shared.tried and len(shared.same) >= 0.2 * shared.tried:
-        text = f"{len(shared.same)} of {shared.tried} test tasks are train tasks but for names and order"
-        result.add("near", text, severity="medium", share=len(shared.same) / shared.tried)
-
-
-def parts_of(actions: list[str]) -> Iterator[list[str]]:
-    """Parts of a solution: without one of its actions, or with a line, an item or a half of its last one left out."""
-    for index in range(min(len(actions) - 1, 6)):
-        yield actions[:index] + actions[index + 1 :]
-    last = actions[-1] if actions else ""
-    for separator in ("\n", ";", ","):
-        items = last.split(separator)
-        if len(items) > 1:
-            for index in range(min(len(items), 6)):
-                yield [*actions[:-1], separator.join(items[:index] + items[index + 1 :])]
-            return
+    same = [(test[mine], train[theirs]) for mine, theirs in shared.same]
+    if len(same) < max(4, 0.1 * shared.tried):
+        return
+    alike = sum(mine.actions == theirs.actions != [] for mine, theirs in same) / len(same)
+    text = f"{len(same)} of {shared.tried} test tasks are train tasks but for names and order, as {same[0][0].ref}"
+    answers = {tuple(mine.actions) for mine, _ in same}
+    severity: Severity = "high" if v.single_turn and alike >= 0.8 and len(answers) >= 4 else "medium"
+    if severity == "high" or (v.subject.text_env is None and len(same) >= 0.2 * shared.tried):
+        result.add("near", text, severity=severity, share=len(same) / shared.tried, alike=alike)
 
 
 def _first(episode: ValidationEpisode) -> tuple[str, bytes]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -293,6 +295,361 @@ class PaysEachTurn(Shell):
         return 0.01
 
 
+class DoneOnSome(Shell):
+    """Each fourth note is done already: handing in at once is paid there."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[str, dict[str, Any]]:
+        text, info = super().reset(seed=seed)
+        if self.number % 4 == 0:
+            self.files["out.txt"] = str(2 * self.number)
+        return text, info
+
+
+class ThirdsPromised(SilentlyBinary):
+    asks = "Name {a}, {b} and {total}, with commas. Every number that is right is worth a third."
+
+
+class ThirdsPaid(Graded):
+    asks = ThirdsPromised.asks
+
+
+class AsksForALine(Sum):
+    """The form is asked for, and the lines of a reply matter."""
+
+    asks = 'What is {a} + {b}? Show how, and end with a line "RESULT " and the number.'
+
+    def solve(self) -> str:
+        return f"Both numbers are added here.\nRESULT {self.a + self.b}"
+
+    def right(self, action: str) -> bool:
+        return action.rpartition("\n")[2].strip() == f"RESULT {self.a + self.b}"
+
+
+class AsksForNoLine(AsksForALine):
+    asks = "What is {a} + {b}? Show how."
+
+
+class WantsEightDigits(Sum):
+    asks = "Which day is {a} days after the first of January 2001?"
+
+    def solve(self) -> str:
+        return f"{datetime.date(2001, 1, 1) + datetime.timedelta(self.a):%Y%m%d}"
+
+    def right(self, action: str) -> bool:
+        return action.strip() == self.solve()
+
+
+class AsksForEightDigits(WantsEightDigits):
+    asks = WantsEightDigits.asks + " Reply with eight digits, YYYYMMDD."
+
+
+class WantsCapitals(SometimesTrue):
+    def solve(self) -> str:
+        return super().solve().upper()
+
+
+class AsksForCapitals(WantsCapitals):
+    asks = "Is {a} more than {b}? Reply with YES or NO."
+
+
+class WantsFarewell(gym.Env[str, str]):
+    """Two turns; the second is a word that no text asks for."""
+
+    action_space = gym.spaces.Text(1_000)
+    observation_space = gym.spaces.Text(1_000)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.number, self.said = int(self.np_random.integers(100, 999)), ""
+        return f"Say the number after {self.number}, then close the talk in your own words.", {}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        if not self.said:
+            self.said = action.strip() or "-"
+            return "And now?", 0.0, False, False, {}
+        paid = self.said == str(self.number + 1) and self.closes(action)
+        return "", float(paid), True, False, {}
+
+    def closes(self, action: str) -> bool:
+        return action.strip() == "farewell"
+
+    def solve(self) -> str:
+        return "farewell" if self.said else str(self.number + 1)
+
+
+class TakesAnyFarewell(WantsFarewell):
+    def closes(self, action: str) -> bool:
+        return bool(action.strip())
+
+
+class SecretForm(WantsFarewell):
+    """No expert, and a form that stands in the code alone."""
+
+    solve = None  # type: ignore[assignment]
+    form = ""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.turn = 0
+        return f"Press the button whose number is {self.number - 3} and three more, twice.{self.form}", {}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        self.turn += action == f"push#{self.number}"
+        return f"Pressed {self.turn} times.", float(self.turn == 2), self.turn == 2, False, {}
+
+
+class ToldForm(SecretForm):
+    form = " The form is push#7."
+
+
+class Till(gym.Env[str, str]):
+    """Tools that are called by JSON: pay two bills out of a purse."""
+
+    action_space = gym.spaces.Text(10_000)
+    observation_space = gym.spaces.Text(10_000)
+    tools = "pay(bill, amount); note(); finish()"
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.bills = {name: int(self.np_random.integers(100, 400)) for name in ("rent", "food")}
+        self.purse, self.tolerance, self.turn = sum(self.bills.values()) + 50, 0, 0
+        self.payments: dict[str, int] = {}
+        due = ", ".join(f"{name} {amount}" for name, amount in self.bills.items())
+        form = '{"tool": "NAME", "args": {}}'
+        return f"Pay {due}; you have {self.purse}. Call one tool a turn, as in {form}. Tools: {self.tools}.", {}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        self.turn += 1
+        try:
+            call = json.loads(action)
+            tool, args = call["tool"], call["args"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return "no such tool", 0.0, False, self.turn >= 30, {}
+        if tool == "finish":
+            wrong = [abs(self.payments.get(name, 0) - due) > self.tolerance for name, due in self.bills.items()]
+            return "", float(not any(wrong)), True, False, {}
+        if tool == "note":
+            return "noted", self.note_pay(), False, self.turn >= 30, {}
+        return self.pay(args) if tool == "pay" else ("no such tool", 0.0, False, self.turn >= 30, {})
+
+    def pay(self, args: Any) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        bill, amount = (args.get("bill"), args.get("amount")) if isinstance(args, dict) else (None, None)
+        if not isinstance(bill, str) or not isinstance(amount, int):
+            return "pay takes a bill and an amount", 0.0, False, self.turn >= 30, {}
+        if amount > self.purse:
+            return "more than you have", self.overdrawn(), True, False, {}
+        self.payments[bill] = amount
+        return self.shown(bill), 0.0, False, self.turn >= 30, {}
+
+    def shown(self, bill: str) -> str:
+        return "paid"
+
+    def overdrawn(self) -> float:
+        return 0.0
+
+    def note_pay(self) -> float:
+        return 0.0
+
+    def solve(self) -> str:
+        for bill, amount in self.bills.items():
+            if bill not in self.payments:
+                return json.dumps({"tool": "pay", "args": {"bill": bill, "amount": amount}})
+        return json.dumps({"tool": "finish", "args": {}})
+
+
+class PaysOverdraft(Till):
+    def overdrawn(self) -> float:
+        return 0.3
+
+
+class PaysEachNote(Till):
+    def note_pay(self) -> float:
+        return 0.05
+
+
+class CrashesOnArguments(Till):
+    def pay(self, args: Any) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        return super().pay({"bill": args["bill"], "amount": args["amount"] + 0})
+
+
+class SetsItsTolerance(Till):
+    def pay(self, args: Any) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        if isinstance(args, dict) and args.get("bill") == "tolerance" and isinstance(args.get("amount"), int):
+            self.tolerance = args["amount"]
+            return "set", 0.0, False, self.turn >= 30, {}
+        return super().pay(args)
+
+    tools = "pay(bill, amount), where a bill within the tolerance is met; note(); finish()"
+
+
+class KeepsItsTolerance(Till):
+    tools = SetsItsTolerance.tools
+
+
+class ExampleIsTheQuestion(Sum):
+    asks = "For instance, {a} + {b} is {total}. What is {a} + {b}? Reply with the number alone."
+
+
+class ExampleOfAnother(Sum):
+    asks = "For instance, 7 + 8 is 15. What is {a} + {b}? Reply with the number alone."
+
+
+class FixInTheReport(Shell):
+    told = " It was fixed by a change to `total = {}` in there."
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[str, dict[str, Any]]:
+        text, info = super().reset(seed=seed)
+        return text + self.told.format(2 * self.number), info
+
+    def score(self) -> float:
+        return float(self.files.get("out.txt") == f"\ntotal = {2 * self.number}")
+
+    def solve(self) -> list[str]:
+        return [f"write out.txt \ntotal = {2 * self.number}", "submit"]
+
+
+class NoFixInTheReport(FixInTheReport):
+    told = " The line is `total = N`."
+
+
+class HasAPast(Shell):
+    prompt = Shell.prompt.replace("ls, read", "ls, log, show ID, read")
+    commits: ClassVar[dict[str, str]] = {"a1f": "note {}", "b2e": "the total {}"}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        shown, reward, done, cut, info = super().step(action)
+        verb, _, name = action.partition(" ")
+        if verb == "log":
+            shown = "\n".join(f"{key} by Ada" for key in self.commits)
+        elif verb == "show":
+            shown = self.commits.get(name, "none").format(2 * self.number)
+        return shown, reward, done, cut, info
+
+
+class HasNoPast(HasAPast):
+    commits: ClassVar[dict[str, str]] = {"a1f": "note", "b2e": "the total"}
+
+
+class AnswerInALaterFolder(Shell):
+    hidden: ClassVar[dict[str, str]] = {"tests/wanted.txt": "{}"}
+
+
+class MessageTells(Shell):
+    missing = "no such file; wanted {}"
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        shown, reward, done, cut, info = super().step(action)
+        return shown.replace("no such file", self.missing.format(2 * self.number)), reward, done, cut, info
+
+    def solve(self) -> list[str]:
+        return [f"write out.txt {2 * self.number}", f"submit {2 * self.number}"]
+
+
+class MessageTellsNothing(MessageTells):
+    missing = "no such file"
+
+
+class JudgeReadsTheReply(Sum):
+    """A judge's transcript holds the reply, and the first score of it counts."""
+
+    first = 0
+
+    def grade(self, action: str) -> float:
+        transcript = f"REPLY\n{action}\nJUDGEMENT\nRating: {5 * self.right(action)}"
+        return min(1.0, int(re.findall(r"^Rating: (\d+)$", transcript, re.MULTILINE)[self.first]) / 5)
+
+
+class JudgeReadsItsOwn(JudgeReadsTheReply):
+    first = -1
+
+
+class ReadsWhatIsThere(Sum):
+    """Three lines are asked for, and only those of the reply are looked at."""
+
+    asks = "What are {a} + 1, {a} + {b} and {b} + 1? Answer by three lines: first N, second N, third N."
+
+    def lines(self) -> list[str]:
+        return [f"first {self.a + 1}", f"second {self.a + self.b}", f"third {self.b + 1}"]
+
+    def solve(self) -> str:
+        return "\n".join(self.lines())
+
+    def right(self, action: str) -> bool:
+        said = action.strip().split("\n")
+        return all(line in self.lines() for line in said) and self.enough(said)
+
+    def enough(self, said: list[str]) -> bool:
+        return bool(said)
+
+
+class ReadsAll(ReadsWhatIsThere):
+    def enough(self, said: list[str]) -> bool:
+        return said == self.lines()
+
+
+class LooksAtOneLine(ReadsWhatIsThere):
+    def right(self, action: str) -> bool:
+        said = action.strip().split("\n")
+        return len(said) == 3 and said[::2] == self.lines()[::2]
+
+
+class MostlyFriday(Sum):
+    days = "Friday Friday Friday Friday Friday Friday Friday Friday Monday Tuesday".split()
+    asks = "On which day does week {a} of plan {b} end? Reply with the day alone."
+
+    def solve(self) -> str:
+        return self.days[(self.a * 7 + self.b) % len(self.days)]
+
+    def right(self, action: str) -> bool:
+        return action.strip() == self.solve()
+
+
+class AnyDay(MostlyFriday):
+    days = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+
+
+class TooFewSteps(gym.Env[str, str]):
+    """No expert; a lamp at the end of a hall, and one step too few to get there."""
+
+    action_space = gym.spaces.Text(100)
+    observation_space = gym.spaces.Text(1_000)
+    spare = -1
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.way = self.left = int(self.np_random.integers(8, 12))
+        self.left += self.spare
+        return f"The lamp is {self.way} steps ahead. Commands: ahead, back, wait.", {}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        self.way += {"ahead": -1, "back": 1}.get(action, 0)
+        self.left -= 1
+        there = self.way == 0
+        return f"The lamp is {self.way} steps ahead.", float(there), there, self.left <= 0 and not there, {}
+
+
+class EnoughSteps(TooFewSteps):
+    spare = 2
+
+
+class NamesDiffer(Splits):
+    """The splits draw names apart, and ask the same of them."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[str, dict[str, Any]]:
+        _, info = super().reset(seed=seed)
+        self.a, self.b = self.a % 30 + 20, self.b % 40 + 60
+        if not self.shares:
+            self.b += 40 * (self.split == "test")
+        names = ("Ada", "Ben") if self.split == "train" else ("Cyd", "Dov")
+        return f"{names[0]} has {self.a} coins and {names[1]} has {self.b}. How many have they?", info
+
+    shares = True
+
+
+class NumbersDiffer(NamesDiffer):
+    shares = False
+
+
 PLANTED: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
     ("semantic.floor_gap", PaysAnything, Sum),
     ("semantic.floor_gap", PaysSilence, Sum),
@@ -320,6 +677,27 @@ PLANTED: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
     ("semantic.no_solution_leakage", AnswerInAFile, Shell),
     ("runtime.oracle_containment", RewardFile, Shell),
     ("sound.length", PaysEachTurn, Shell),
+    ("semantic.floor_gap", DoneOnSome, Shell),
+    ("sound.graded", ThirdsPromised, ThirdsPaid),
+    ("sound.form", AsksForNoLine, AsksForALine),
+    ("sound.form", WantsEightDigits, AsksForEightDigits),
+    ("sound.form", WantsCapitals, AsksForCapitals),
+    ("sound.form", WantsFarewell, TakesAnyFarewell),
+    ("sound.faults", CrashesOnArguments, Till),
+    ("sound.broken_rules", PaysOverdraft, Till),
+    ("sound.length", PaysEachNote, Till),
+    ("runtime.oracle_containment", SetsItsTolerance, KeepsItsTolerance),
+    ("semantic.no_solution_leakage", ExampleIsTheQuestion, ExampleOfAnother),
+    ("semantic.no_solution_leakage", FixInTheReport, NoFixInTheReport),
+    ("semantic.no_solution_leakage", HasAPast, HasNoPast),
+    ("semantic.no_solution_leakage", AnswerInALaterFolder, Shell),
+    ("semantic.no_solution_leakage", MessageTells, MessageTellsNothing),
+    ("statistical.adversarial_floor", JudgeReadsTheReply, JudgeReadsItsOwn),
+    ("sound.parts", ReadsWhatIsThere, ReadsAll),
+    ("sound.parts", LooksAtOneLine, ReadsAll),
+    ("sound.constant", MostlyFriday, AnyDay),
+    ("semantic.oracle_max", TooFewSteps, EnoughSteps),
+    ("sound.splits", NamesDiffer, NumbersDiffer),
 ]
 
 
@@ -398,6 +776,14 @@ def test_an_environment_without_an_expert_is_searched() -> None:
     class Mute(Sum):
         solve = None  # type: ignore[assignment]
 
+        def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[str, dict[str, Any]]:
+            told = super().reset(seed=seed)
+            self.twice, self.a, self.b = 2 * (self.a + self.b), 0, 0  # what the code compares with is no answer
+            return told
+
+        def right(self, action: str) -> bool:
+            return action.strip().isdigit() and 2 * int(action) == self.twice
+
     report = checked(Mute, "semantic.oracle_max")
     assert [finding.name for _, finding in report.findings] == ["maximum not shown"]
     assert report.clean
@@ -409,6 +795,14 @@ def test_an_environment_without_an_expert_is_searched() -> None:
     report = checked(Listed, "semantic.oracle_max")
     assert not list(report.findings)
     assert report.results[0].measured["maximum reached"] == report.results[0].measured["tasks searched"]
+
+
+@pytest.mark.slow
+def test_a_form_that_only_the_code_knows_is_found_by_reading_it() -> None:
+    checks = "semantic.oracle_max", "sound.form"
+    (finding,) = checked(SecretForm, *checks).at_least("medium")
+    assert "'push" in finding.text
+    assert not checked(ToldForm, *checks).at_least("medium")
 
 
 def test_a_target_of_the_wrong_form_does_not_start() -> None:
@@ -506,7 +900,8 @@ def hostile(tmp_path: Any) -> str:
 def test_a_target_that_takes_its_process_with_it_is_a_finding(
     kind: str, hostile: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rlvr.envs.validation.watched.MEMORY", 1 << 29)
+    if kind == "Eats":  # the others may take what they need
+        monkeypatch.setattr("rlvr.envs.validation.watched.MEMORY", 1 << 29)
     report = validate_target(f"{hostile}:{kind}", tasks=2, minutes=1.0, checks=["runtime.startup", "sound.faults"])
     (finding,) = report.at_least("high")
     assert FAULTS[kind] in finding.text
