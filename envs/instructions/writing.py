@@ -142,9 +142,10 @@ class Instructions(Task[WritingState]):
 
     def start(self, rng: random.Random, level: int) -> WritingState:
         """A proven task: see the module."""
+        split = SPLITS[max(0, rng.randrange(10) - 7)]  # eight in ten are of the train split
         for _ in range(DRAWS):
-            head = _draw_head(rng, level)
-            if split_of(_content(head.brief, head.target, head.lead)) == head.split:
+            head = _draw_head(rng, level, split)
+            if split_of(_content(head.brief, head.target, head.lead)) == split:
                 state = _completed(head, level)
                 if state is not None:
                     return state
@@ -276,9 +277,8 @@ def _kinds(level: int, code: str, split: str) -> list[InstructionKind]:
     ]
 
 
-def _draw_head(rng: random.Random, level: int) -> Head:
+def _draw_head(rng: random.Random, level: int, split: str) -> Head:
     settings = LEVELS[level - 1]
-    split = SPLITS[max(0, rng.randrange(10) - 7)]  # eight in ten are of the train split
     code = rng.choice(settings.codes)
     target = code
     if len(settings.codes) > 1 and rng.random() < ELSEWHERE:
