@@ -92,6 +92,7 @@ FEW: Mapping[str, str] = {
     "rlvr/LandmarkNavigation-v0": "a task is its moves, and level 1 has four short legs",
     "rlvr/PegJump-v0": "a task is a position of a small board from which it can be won",
     "rlvr/PrimeFactors-v0": _SMALL,
+    "rlvr/Service-v0": "a task is the schema of its world, which has a case of its own for every seed",
     "rlvr/SlidingPuzzle-v0": "level 1 is a few slides away from its end; more would be harder",
     "rlvr/Sokoban-v0": "level 1 has one box in a small room",
     "rlvr/TicTacToe-v0": "a task is a position of nine cells",

@@ -27,6 +27,9 @@ from rlvr.envs.validation.subject import NotApplicable, TaskRef, ValidationEpiso
 
 HARD: Final = "Hard to game"
 SLOW: Final = 0.2  # seconds one reply may take to grade, where a task does not say otherwise (``patience``)
+TYPED: Final = (
+    5.0  # of a task that may take longer, a terminal's, placeholders are not typed: a shell waits for each to end
+)
 CHOICES: Final = 10  # how many times as many questions with options are drawn as other tasks, for the rules that learn
 DRAWN: Final = 120  # tasks whose commonest answer is looked for
 SIGMAS: Final = 3.5  # how much of what a rule gets right may be luck
@@ -49,6 +52,8 @@ def adversarial_floor(v: Validation, result: CheckResult) -> None:
         attacks |= UNDONE_ATTACKS
     for name, make in attacks.items():
         attack(v, result, name, make)
+    if _patience(v) > TYPED:
+        return
     prompts = {text for ref in v.refs[:3] for text in placeholders(v.plays(ref, ()).asked)}
     for text in sorted(prompts, key=len)[:20]:
         attack(v, result, f"placeholder {text[:30]!r}", lambda prompt, gold, text=text: text, mostly=True)  # type: ignore[misc]

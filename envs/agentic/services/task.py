@@ -7,15 +7,14 @@ Rules are written once: they are the policy that is read, what some tools check,
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from typing import Any, Final
 
 from rlvr.envs.agentic.services.cases import SIZES, new_case
 from rlvr.envs.agentic.services.customer import answer
 from rlvr.envs.agentic.services.desk import desk_of
 from rlvr.envs.agentic.services.visit import ANSWERED, OPERATED, ServiceVisit
-from rlvr.envs.agentic.services.world import DOMAINS, VARIANTS, ServiceWorld, policy, world
-from rlvr.envs.core.task import DRAWS, Task, Transition
+from rlvr.envs.agentic.services.world import DOMAINS, VARIANTS, policy, world
+from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, wrong
 from rlvr.envs.rewards.extraction import visible_text
 from rlvr.envs.tools import STYLES, Call, Session, instructions, read_calls, write_call
@@ -74,28 +73,10 @@ class Service(Task[Session[ServiceVisit]]):
 
     # the task
 
-    def _drawn(self, rng: random.Random, level: int) -> tuple[ServiceWorld, random.Random]:
-        """A world, and the chance of a case in it."""
-        chosen = world(rng.choice(self.domains), level, rng.randrange(VARIANTS))
-        return chosen, random.Random(rng.getrandbits(64))
-
     def start(self, rng: random.Random, level: int) -> Session[ServiceVisit]:
-        """A case in a world of the level."""
-        chosen, chance = self._drawn(rng, level)
-        return self._opened(chosen, chance, level)
-
-    def start_where(
-        self, rng: random.Random, level: int, accepts: Callable[[str], bool]
-    ) -> Session[ServiceVisit] | None:
-        """As ``start``; the world says which split it is before the case is made."""
-        for _ in range(DRAWS):
-            chosen, chance = self._drawn(rng, level)
-            if accepts(chosen.signature):
-                return self._opened(chosen, chance, level)
-        return None
-
-    def _opened(self, chosen: ServiceWorld, chance: random.Random, level: int) -> Session[ServiceVisit]:
-        visit = new_case(chance, chosen, SIZES[level - 1])
+        """A world of the level, and a case in it."""
+        chosen = world(rng.choice(self.domains), level, rng.randrange(VARIANTS))
+        visit = new_case(random.Random(rng.getrandbits(64)), chosen, SIZES[level - 1])
         return Session(visit, "", 0, BUDGETS[level - 1][0])
 
     def content(self, state: Session[ServiceVisit]) -> str:
