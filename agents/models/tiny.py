@@ -262,7 +262,7 @@ def load_policy(
     number = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
     if not isinstance(number, torch.dtype):
         raise ValueError(f"dtype {dtype!r} is unknown: use float32, bfloat16 or float16")
-    device = _usable(device)
+    device = usable_device(device)
     kernel = kernel_of(attention, number, device)
     if str(name_or_path) != TINY:
         if tiny:
@@ -281,7 +281,12 @@ def load_policy(
     return model.to(device=device, dtype=number), tokenizer
 
 
-def _usable(device: torch.device | str) -> torch.device:
+def usable_device(device: torch.device | str) -> torch.device:
+    """The device of a name.
+
+    Raises:
+        ValueError: torch does not know it, or this machine has none.
+    """
     library, _ = _libraries()
     try:
         chosen: torch.device = library.device(device)

@@ -8,7 +8,7 @@ from typing import Any
 
 from rlvr.agents.models.folder_checks import UnfitModel, check_sizes
 from rlvr.agents.models.model_folder import load_adapter
-from rlvr.agents.models.tiny import TINY, WORDS, TinyOptions, load_policy
+from rlvr.agents.models.tiny import TINY, WORDS, TinyOptions, load_policy, usable_device
 from rlvr.algorithms.config import ConfigError, TrainConfig
 from rlvr.algorithms.core.lazy_torch import torch
 from rlvr.algorithms.learner.head import use_float32
@@ -61,7 +61,7 @@ def load_model(config: TrainConfig) -> tuple[Any, Any]:
     model: Any
     torch.set_float32_matmul_precision("high" if settings.tf32 else "highest")
     check_sizes(settings.name, config.sampling.max_length)
-    check_dtype(settings.dtype, device)
+    check_dtype(settings.dtype, usable_device(device))
     model, tokenizer = load_policy(
         settings.name,
         dtype=settings.dtype,
@@ -85,7 +85,7 @@ def load_model(config: TrainConfig) -> tuple[Any, Any]:
     return model, tokenizer
 
 
-def check_dtype(dtype: str, device: str) -> None:
+def check_dtype(dtype: str, device: torch.device) -> None:
     """Multiply two small matrices of the weights' type on the device.
 
     Raises:
