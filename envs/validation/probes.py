@@ -22,7 +22,7 @@ from rlvr.envs.validation.commands import (
 )
 from rlvr.envs.validation.context import Validation
 from rlvr.envs.validation.report import CheckResult
-from rlvr.envs.validation.search import texts_of
+from rlvr.envs.validation.search import plain_values
 from rlvr.envs.validation.subject import NotApplicable, TaskRef, ValidationEpisode, in_order, legal_actions
 
 PROBES: Final = 120  # commands that are tried in a task
@@ -236,7 +236,7 @@ def _played(v: Validation, ref: TaskRef, command: str) -> ValidationEpisode | No
 
 
 def _shown_text(played: ValidationEpisode) -> str:
-    info = [str(value) for key, value in played.last.items() if key != "verdict" for value in texts_of(value)]
+    info = [str(value) for key, value in played.last.items() if key != "verdict" for value in plain_values(value)]
     return "\n".join([played.observations[-1], *info])
 
 
@@ -260,7 +260,7 @@ def _answers(v: Validation, episode: ValidationEpisode, last_alone: bool = False
         texts += [action.split(maxsplit=2)[-1] for action in episode.actions if len(action.split(maxsplit=2)) == 3]
         texts += [action.partition("\n")[2] for action in episode.actions]
     for action in episode.actions[-1:] if last_alone else episode.actions:
-        texts += [str(value) for value in texts_of(_call_of(action)) if len(str(value)) > 3]
+        texts += [str(value) for value in plain_values(_call_of(action)) if len(str(value)) > 3]
     return [text.strip() for text in dict.fromkeys(texts) if len(text.strip()) >= 3]
 
 
@@ -300,7 +300,7 @@ def _prompted(v: Validation, episode: ValidationEpisode, words: re.Pattern[str],
         pieces = [v.core(episode.actions[0])]
     else:
         pieces = [line for action in episode.actions for line in action.split("\n")[1:]]
-        pieces += [str(value) for action in episode.actions for value in texts_of(_call_of(action))]
+        pieces += [str(value) for action in episode.actions for value in plain_values(_call_of(action))]
     everywhere = v.experts[0].asked, v.experts[-1].asked
     sentences = [sentence for sentence in _SENTENCE.split(episode.asked) if words.search(sentence)]
     sentences = [sentence for sentence in sentences if not all(sentence in asked for asked in everywhere)]

@@ -92,7 +92,7 @@ def _candidates(episode: ValidationEpisode, space: Any) -> Iterator[str]:
     if isinstance(space, gym.spaces.Discrete):
         yield from map(str, range(space.start, space.start + min(space.n, 50)))
         return
-    hidden = [str(value) for value in texts_of(episode.last or episode.first_info) if len(str(value)) < 200]
+    hidden = [str(value) for value in plain_values(episode.last or episode.first_info) if len(str(value)) < 200]
     text = episode.observations[-1]
     named = [*_QUOTED.findall(text), *_NUMBER.findall(text), *(word for word in words_of(text) if len(word) < 40)]
     options = re.findall(r"^\(?([A-J])[).:]", text, re.MULTILINE)
@@ -107,16 +107,16 @@ def _candidates(episode: ValidationEpisode, space: Any) -> Iterator[str]:
     yield from ("yes", "no", "true", "false")
 
 
-def texts_of(value: Any, depth: int = 4) -> Iterable[Any]:
+def plain_values(value: Any, depth: int = 4) -> Iterable[Any]:
     """All plain values in a mapping of mappings and lists."""
     if isinstance(value, (str, int, float)) and not isinstance(value, bool):
         yield value
     elif isinstance(value, Mapping) and depth:
         for each in value.values():
-            yield from texts_of(each, depth - 1)
+            yield from plain_values(each, depth - 1)
     elif isinstance(value, (list, tuple)) and depth:
         for each in value:
-            yield from texts_of(each, depth - 1)
+            yield from plain_values(each, depth - 1)
 
 
 # what the code compares an action with: the form that is read, where no text says it
