@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlvr.envs import TextEnv
-from rlvr.envs.agentic.domains import domain_named
+from rlvr.envs.agentic.service_domains import domain_named
 from rlvr.envs.agentic.services import customer
 from rlvr.envs.agentic.services.cases import SIZES, new_case
 from rlvr.envs.agentic.services.desk import desk_of

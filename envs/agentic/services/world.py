@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import count
 from typing import Any, Final, NamedTuple
 
-from rlvr.envs.agentic.domains import domain_named
+from rlvr.envs.agentic.service_domains import domain_named
 from rlvr.envs.agentic.services.schema import Action, Attribute, Condition, Domain, Entity, ValueKind, attribute
 from rlvr.envs.agentic.services.tables import TODAY, Bound, Ledger
 from rlvr.envs.core.seeding import split_of, stream
