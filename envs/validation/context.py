@@ -231,7 +231,7 @@ def run_check(validation: Validation, id: str, seconds: float) -> CheckResult:
     except Skip as reason:
         result.skipped = str(reason)
     except OutOfTime:
-        result.skipped = f"not finished: its {seconds:.0f} s were over"
+        result.unfinished = f"its {seconds:.0f} s were over"
     except ApiFault as fault:
         result.add("API", f"{fault} (in check {id})", severity="high", replay=_reset_of(validation))
     except NotApplicable as reason:

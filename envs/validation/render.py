@@ -20,7 +20,7 @@ def as_markdown(report: ValidationReport) -> str:
     lines += ["", "| group | check | RFC 008 | status | tries | what holds |", "|---|---|---|---|---|---|"]
     for result in report.results:
         check = result.check
-        note = f" ({result.skipped or result.error})" if result.skipped or result.error else ""
+        note = f" ({result.why})" if result.why else ""
         cells = (check.group, f"`{check.id}`", check.number or "", result.status + note, result.tries, check.sentence)
         lines.append("| " + " | ".join(map(_cell, cells)) + " |")
     findings = list(report.findings)
@@ -38,7 +38,7 @@ def as_markdown(report: ValidationReport) -> str:
 
 STYLE: Final = """body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#222}
 table{border-collapse:collapse;width:100%}td,th{border-bottom:1px solid #ddd;padding:.3rem .5rem;text-align:left;
-vertical-align:top}.fail,.error,.high{color:#b00020}.pass{color:#17692f}.skip,.note{color:#777}.medium,.low{color:#8a5a00}
+vertical-align:top}.fail,.error,.unfinished,.high{color:#b00020}.pass{color:#17692f}.skip,.note{color:#777}.medium,.low{color:#8a5a00}
 pre{background:#f5f5f5;padding:.5rem;overflow-x:auto;white-space:pre-wrap;word-break:break-all}"""
 
 
@@ -67,8 +67,7 @@ def as_html(report: ValidationReport) -> str:
 
 
 def _row(result: CheckResult) -> str:
-    note = result.skipped or result.error
-    status = f"{result.status}{': ' + note if note else ''}"
+    status = f"{result.status}{': ' + result.why if result.why else ''}"
     cells = (
         result.check.group,
         result.check.id,
@@ -102,10 +101,9 @@ def as_openenv(report: ValidationReport) -> dict[str, Any]:
         "results": [
             {
                 "check_id": result.check.id,
-                "status": result.status,
+                "status": "skip" if result.status == "unfinished" else result.status,
                 "measured": result.measured,
-                "evidence": [finding.text for finding in result.findings]
-                + [t for t in (result.skipped, result.error) if t],
+                "evidence": [finding.text for finding in result.findings] + ([result.why] if result.why else []),
                 "remediation": result.check.remedy if result.status == "fail" else None,
                 "duration_s": round(result.seconds, 3),
             }

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from rlvr.envs.core.terminal import printable
+from rlvr.envs.tasks.wording import counted
 
 Severity = Literal["note", "low", "medium", "high"]
 SEVERITIES: Final[tuple[Severity, ...]] = ("note", "low", "medium", "high")
-Status = Literal["pass", "fail", "skip", "error"]
+Status = Literal["pass", "fail", "skip", "unfinished", "error"]
 GROUPS: Final = ("Sound", "Clear", "Hard to game", "Learnable")
 MAX_TEXT: Final = 300  # characters of a finding
 MAX_COMMAND: Final = 2_000  # characters of actions in a command; longer ones stand in the JSON report alone
@@ -108,24 +109,36 @@ class Finding:
 
 @dataclass(slots=True)
 class CheckResult:
-    """A check's outcome: how often it tried, what it measured and what it found."""
+    """A check's outcome: how often it tried, what it measured and what it found.
+
+    Attributes:
+        skipped: why it does not apply.
+        unfinished: why it did not run to its end, although it applies; it may have missed something.
+        error: what the check itself raised.
+    """
 
     check: Check
     tries: int = 0
     measured: dict[str, Any] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     skipped: str = ""
+    unfinished: str = ""
     error: str = ""
     seconds: float = 0.0
 
     @property
     def status(self) -> Status:
-        """RFC 008's word: a finding that is a note fails nothing."""
+        """RFC 008's word, or ``unfinished``: a finding that is a note fails nothing."""
         if self.error:
             return "error"
         if any(finding.severity != "note" for finding in self.findings):
             return "fail"
-        return "skip" if self.skipped else "pass"
+        return "unfinished" if self.unfinished else "skip" if self.skipped else "pass"
+
+    @property
+    def why(self) -> str:
+        """Why it was skipped, did not end or raised; "" where it ran to its end."""
+        return self.error or self.unfinished or self.skipped
 
     def add(
         self,
@@ -151,6 +164,7 @@ class CheckResult:
             "tries": self.tries,
             "measured": self.measured,
             "skipped": self.skipped,
+            "unfinished": self.unfinished,
             "error": self.error,
             "seconds": round(self.seconds, 3),
             "findings": [finding.to_dict() for finding in self.findings],
@@ -160,7 +174,7 @@ class CheckResult:
     def from_dict(cls, check: Check, record: Mapping[str, Any]) -> CheckResult:
         """The result that ``to_dict`` wrote of this check."""
         findings = [Finding.from_dict(each) for each in record["findings"]]
-        values = {name: record[name] for name in ("tries", "measured", "skipped", "error", "seconds")}
+        values = {name: record[name] for name in ("tries", "measured", "skipped", "unfinished", "error", "seconds")}
         return cls(check, findings=findings, **values)
 
 
@@ -194,7 +208,7 @@ class ValidationReport:
     @property
     def clean(self) -> bool:
         """Whether nothing was found but notes, and every check ran to its end."""
-        return not any(result.status in ("fail", "error") for result in self.results)
+        return all(result.status in ("pass", "skip") and not result.unfinished for result in self.results)
 
     def at_least(self, severity: Severity) -> list[Finding]:
         """The findings of at least this severity."""
@@ -224,7 +238,7 @@ class ValidationReport:
 
 
 SHOWN: Final = 3  # findings of a check that a terminal shows
-_MARK: Final = {"pass": "ok", "fail": "FOUND", "skip": "skipped", "error": "ERROR"}
+_MARK: Final = {"pass": "ok", "fail": "FOUND", "skip": "skipped", "unfinished": "NO END", "error": "ERROR"}
 
 
 def as_text(report: ValidationReport, verbose: bool = False) -> str:
@@ -236,8 +250,7 @@ def as_text(report: ValidationReport, verbose: bool = False) -> str:
         if results:
             lines.append(f"{group}")
         for result in results:
-            detail = result.skipped or result.error
-            line = f"  {_MARK[result.status]:<8}{result.check.id:<36}{result.tries:>6} tries  {detail}"
+            line = f"  {_MARK[result.status]:<8}{result.check.id:<36}{result.tries:>6} tries  {result.why}"
             lines.append(line.rstrip())
             for finding in result.findings[: None if verbose else SHOWN]:
                 lines.append(f"      {finding.severity}: {finding.text}")
@@ -253,9 +266,13 @@ def summary(report: ValidationReport) -> str:
     counts = {"high": 0, "medium": 0, "low": 0, "note": 0}
     for _, finding in report.findings:
         counts[finding.severity] += 1
-    errors = sum(bool(result.error) for result in report.results)
     words = [f"{count} {severity}" for severity, count in counts.items() if count]
-    words += [f"{errors} checks that raised"] if errors else []
+    for count, verb in (
+        (sum(bool(result.error) for result in report.results), "raised"),
+        (sum(bool(result.unfinished) for result in report.results), "did not end"),
+    ):
+        words += [f"{counted(count, 'check')} that {verb}"] if count else []
     if report.clean:
         return f"clean{' (' + ', '.join(words) + ')' if words else ''}"
-    return f"FINDINGS: {', '.join(words)}"
+    found = any(finding.severity != "note" for _, finding in report.findings)
+    return f"{'FINDINGS' if found else 'NOT CLEAN'}: {', '.join(words)}"

@@ -10,6 +10,7 @@ import inspect
 import json
 import math
 import time
+from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ from rlvr.envs.validation.report import Replay
 MAX_TURNS: Final = 200  # of an episode that a check plays
 TEXT_KEYS: Final = ("text", "prompt", "question", "observation", "message", "content")
 EXPERTS: Final = ("solve", "oracle", "expert", "solution", "gold")  # attributes that may know the solution
+# What a reset or step may raise; not what is raised in it from elsewhere, as Ctrl-C and a test's time limit are.
+RAISED: Final = (Exception, SystemExit, GeneratorExit, CancelledError)
 SUCCESS: Final = ("success", "is_success", "solved", "won")  # entries of the last info
 
 
@@ -244,9 +247,9 @@ class Subject:
         self.episodes += 1
         try:
             result = env.reset(seed=ref.seed, options=dict(ref.options) or None)
-        except (KeyboardInterrupt, OutOfTime):
+        except OutOfTime:
             raise
-        except BaseException as error:
+        except RAISED as error:
             raise ApiFault(f"reset raised {described(error)} at {ref}") from error
         finally:
             self._after()
@@ -265,9 +268,9 @@ class Subject:
         began = time.perf_counter()
         try:
             result = env.step(action)
-        except (KeyboardInterrupt, OutOfTime):
+        except OutOfTime:
             raise
-        except BaseException as error:
+        except RAISED as error:
             episode.error = described(error)
             return
         finally:

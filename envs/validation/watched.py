@@ -21,14 +21,14 @@ from typing import Any, Final
 from rlvr.envs.sandbox.inside import kernel
 from rlvr.envs.validation import CHECKS, ordered
 from rlvr.envs.validation.report import GROUPS, Check, CheckResult, Replay, ValidationReport
-from rlvr.envs.validation.worker import SIZE, CallTrace
+from rlvr.envs.validation.worker import PROCESSES, SIZE, CallTrace
 
 CALL_SECONDS: Final = 60.0  # that one reset or step may take
 MEMORY: Final = 4 << 30  # bytes of all processes of the target
-PROCESSES: Final = 64
 OUTPUT: Final = 64 << 20  # bytes that it may print
 POLL: Final = 0.2
 STARTS: Final = 4  # how often the process is started again after it ended in a check
+OVER: Final = "not run: the time was over"
 GRACE: Final = 10.0  # seconds after its minutes in which a worker may end by itself
 
 BOUNDS: Final = Check(
@@ -97,6 +97,8 @@ def validate_target(
         bounds.measured["peak megabytes"] = max(bounds.measured.get("peak megabytes", 0), outcome.memory >> 20)
         _collect(report, outcome, waiting)
         if outcome.ended:
+            if outcome.fault:
+                bounds.add("ends", f"the target {outcome.fault}, which live on after the last check")
             break
         interrupted = next((m["begins"] for m in reversed(outcome.messages) if "begins" in m), None)
         _judge(bounds, outcome, request, interrupted, min(20.0, max(2.0, left / 6)))
@@ -105,10 +107,18 @@ def validate_target(
             waiting = []
             break
         waiting = [id for id in waiting if id != interrupted]
-        report.results.append(CheckResult(CHECKS[interrupted][0], skipped=f"interrupted: the target {outcome.fault}"))
-        if interrupted == "runtime.startup" or not waiting:
+        report.results.append(CheckResult(CHECKS[interrupted][0], unfinished=f"the target {outcome.fault}"))
+        if interrupted == "runtime.startup":
+            report.results += [CheckResult(CHECKS[id][0], skipped="it does not start") for id in waiting]
+            waiting = []
+        if not waiting:
             break
-    report.results += [CheckResult(CHECKS[id][0], skipped="not run: the time was over") for id in waiting]
+    else:
+        report.results += [
+            CheckResult(CHECKS[id][0], unfinished=f"not run: {STARTS} processes ended") for id in waiting
+        ]
+        waiting = []
+    report.results += [CheckResult(CHECKS[id][0], unfinished=OVER) for id in waiting]
     report.results.append(bounds)
     left = 60 * minutes - (time.monotonic() - began)
     if checks is None:
@@ -167,14 +177,15 @@ def _judge(bounds: CheckResult, outcome: Outcome, request: dict[str, Any], check
     call = outcome.call
     replay = Replay.from_dict(call) if "actions" in call and not call.get("cut") else None
     again = run_worker({**request, "do": "replay", "replays": [call] if replay else []}, 3 * seconds, seconds)
-    severity = "high" if again.fault else "medium"
+    alike = again.fault and all(again.call.get(key) == call.get(key) for key in ("seed", "actions"))
+    severity = "high" if alike else "medium"
     where = (
         f"in {'step' if call.get('actions') else 'reset'} of seed {call.get('seed')}"
         if call.get("seed") is not None
         else "while it is made"
     )
     text = f"the target {outcome.fault} {where} (in check {check})"
-    if not again.fault:
+    if not alike:
         text += "; a second process did not do so"
     bounds.add("ends", text, severity=severity, replay=replay)  # type: ignore[arg-type]
 
@@ -186,7 +197,7 @@ def _elsewhere(report: ValidationReport, request: dict[str, Any], left: float) -
         result.skipped = "there are no episodes to play again"
         return result
     if left < 5:
-        result.skipped = "not run: the time was over"
+        result.unfinished = OVER
         return result
     began = time.monotonic()
     asked = {
@@ -215,7 +226,7 @@ def _elsewhere(report: ValidationReport, request: dict[str, Any], left: float) -
     theirs = theirs[::-1] if theirs else theirs
     if ours is None or theirs is None:
         reason = second.fault or second.last("failed") or second.last("refused") or first.fault or "no answer"
-        result.skipped = f"it could not be played elsewhere: {reason}"
+        result.unfinished = f"it could not be played elsewhere: {reason}"
         return result
     for record, here, there in zip(report.played, ours, theirs, strict=True):
         result.tries += 1
@@ -282,6 +293,8 @@ def run_worker(
             _listen(outcome, process, ours, trace, time.monotonic() + seconds, call_seconds)
         finally:
             outcome.left = _end_all(process, before)
+            if outcome.left > PROCESSES and not outcome.fault:
+                outcome.fault = f"starts more than {PROCESSES} processes"
             os.close(ours)
     return outcome
 
@@ -313,7 +326,7 @@ def _listen(outcome: Outcome, process: Any, pipe: int, trace: CallTrace, deadlin
             continue
         next_look = now + POLL
         members = list(descendants(process.pid))
-        memory = sum(map(resident, members))
+        memory = sum(map(resident, members[:PROCESSES]))
         outcome.memory = max(outcome.memory, memory)
         if since is not None and now - since > call_seconds:
             outcome.fault = f"does not return within {call_seconds:.0f} s"

@@ -805,6 +805,33 @@ def test_a_form_that_only_the_code_knows_is_found_by_reading_it() -> None:
     assert not checked(ToldForm, *checks).at_least("medium")
 
 
+def test_a_check_without_time_to_end_leaves_no_clean_report(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    report = validate(Sum, minutes=1e-9, checks=["sound.faults"])
+    assert [result.status for result in report.results] == ["unfinished"]
+    assert (report.clean, report.verdict, as_openenv(report)["verdict"]) == (False, "warn", "warn")
+    assert str(report).startswith(f"{report.target}: NOT CLEAN: 1 check that did not end\n")
+    assert main(["validate", "GuessNumber", "--minutes", "0.01", "--json", str(tmp_path / "report.json")]) == 3
+    checks = json.loads((tmp_path / "report.json").read_text())["checks"]
+    assert {check["unfinished"] for check in checks if check["status"] == "unfinished"} == {
+        "not run: the time was over"
+    }
+    assert "checks that did not end" in capsys.readouterr().out
+
+
+def test_what_a_tests_time_limit_raises_in_a_step_is_not_the_environments() -> None:
+    class Limited(Sum):
+        def grade(self, action: str) -> float:
+            pytest.fail("Timeout (>600.0s)")
+
+    class Exits(Sum):
+        def grade(self, action: str) -> float:
+            raise SystemExit(1)
+
+    with pytest.raises(pytest.fail.Exception, match="Timeout"):
+        checked(Limited, "sound.faults")
+    assert checked(Exits, "sound.faults").at_least("high")
+
+
 def test_a_target_of_the_wrong_form_does_not_start() -> None:
     class Old(Sum):
         def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
@@ -861,6 +888,16 @@ class Forks(Sum):
                 os.setsid()
                 time.sleep(1_000)
 
+class Orphans(Sum):
+    def fault(self):
+        if not os.fork():
+            for _ in range(100):
+                if not os.fork():
+                    os.setsid()
+                    time.sleep(1_000)
+            os._exit(0)
+        os.wait()
+
 class Prints(Sum):
     def fault(self):
         while True:
@@ -902,12 +939,21 @@ def test_a_target_that_takes_its_process_with_it_is_a_finding(
 ) -> None:
     if kind == "Eats":  # the others may take what they need
         monkeypatch.setattr("rlvr.envs.validation.watched.MEMORY", 1 << 29)
+    if kind == "Forks":  # however late it is looked at, as on a busy machine
+        monkeypatch.setattr("rlvr.envs.validation.watched.POLL", 2.0)
     report = validate_target(f"{hostile}:{kind}", tasks=2, minutes=1.0, checks=["runtime.startup", "sound.faults"])
     (finding,) = report.at_least("high")
     assert FAULTS[kind] in finding.text
     assert finding.replay is not None
     assert finding.replay.actions == ("nan",)
     assert report.seconds < 90
+
+
+@pytest.mark.slow
+def test_processes_whose_parent_has_ended_are_a_finding(hostile: str) -> None:
+    report = validate_target(f"{hostile}:Orphans", tasks=1, checks=["sound.faults"])
+    (finding,) = report.at_least("high")
+    assert finding.text == "the target starts more than 64 processes, which live on after the last check"
 
 
 @pytest.mark.slow

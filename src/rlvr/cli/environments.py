@@ -102,7 +102,7 @@ def validate(options: argparse.Namespace, rest: list[str]) -> int:
     print(report)
     if options.fail_on != NEVER and report.at_least(options.fail_on):
         return 1
-    return 3 if any(result.error for result in report.results) else 0
+    return 3 if any(result.error or result.unfinished for result in report.results) else 0
 
 
 def _flags(options: argparse.Namespace) -> list[str]:
