@@ -173,8 +173,11 @@ class AnyPlay(RuleBasedStateMachine):
             self.referee.follow(move, message, terminated)
 
     def nothing_leaks(self, observation):
+        told, example, drawn = observation.partition("One of the right form, drawn at random:\n")
+        if example:  # it may be the secret by chance, as it is drawn without a look at it
+            twin = self.referee.twin(self.state, self.rng)
+            assert drawn == self.env.task.form_example(twin), "the example looks at what is hidden"
         for secret in self.referee.secrets():
-            told = observation.replace("One of the right form", "")  # the hint of every game, whatever the secret
             assert not re.search(rf"(?<!\w){re.escape(secret)}(?!\w)", told), "the secret was told"
 
 

@@ -73,7 +73,7 @@ DOMAIN = Domain(
             "cause!: illness|funeral|dentist|wedding|removal",
             "day (day of absence): day -30..+20",
             "status: reported|excused|open",
-            described="because of a {}",
+            described="with the cause {}",
         ),
         entity(
             "talk",

@@ -13,6 +13,7 @@ from rlvr.envs.agentic.services.tables import Deed, Tables
 from rlvr.envs.agentic.services.visit import DECLINED, HANDED_OVER, ServiceVisit, shown_value
 from rlvr.envs.agentic.services.world import ServiceWorld, path_words, plural, world
 from rlvr.envs.core.seeding import stream
+from rlvr.envs.tasks.wording import with_article
 from rlvr.envs.tools import Tool, ToolError
 
 Number = Annotated[int, Field(ge=0, le=10**9)]
@@ -46,10 +47,13 @@ class ServiceTools:
         world, noun, parent = self.world, entity.name.replace("_", " "), entity.parent.replace("_", " ")
         number = _number(f"the number of the {noun}")
         shown = ", ".join(attribute.label for attribute in entity.attributes)
-        text = f"Show {_a(noun)}: {shown}."
+        text = f"Show {with_article(noun)}: {shown}."
         self._add(("look", entity.name), look.format(entity.name), text, (number,), partial(_look, world, entity))
         if entity.parent:
-            name, text = listing.format(plural(entity.name), entity.parent), f"List the {plural(noun)} of {_a(parent)}."
+            name, text = (
+                listing.format(plural(entity.name), entity.parent),
+                f"List the {plural(noun)} of {with_article(parent)}.",
+            )
             number = _number(f"the number of the {parent}")
             self._add(("list", entity.name), name, text, (number,), partial(_list, world, entity))
         elif entity.name != world.person:
@@ -81,9 +85,8 @@ class ServiceTools:
         person = self.world.ledger.entities[self.world.person]
         labels = {each.name: each.label for each in person.attributes}
         (first,), (second, third) = self.world.ways
-        text = (
-            f"Find {_a(self.world.person)} by the {labels[first]}, or by {labels[second]} and {labels[third]} together."
-        )
+        person = with_article(self.world.person)
+        text = f"Find {person} by the {labels[first]}, or by {labels[second]} and {labels[third]} together."
         fields = tuple((name, str, labels[name], False) for name in (first, second, third))
         return text, fields, partial(_identify, self.world)
 
@@ -98,7 +101,7 @@ class ServiceTools:
                 changes.append(f"a new {effect.path.replace('_', ' ')}")
             else:
                 changes.append(path_words(self.world.ledger, action, effect.path))
-        return f"Have {_a(noun)} {action.passive}: changes {', '.join(dict.fromkeys(changes))}.{checks}"
+        return f"Have {with_article(noun)} {action.passive}: changes {', '.join(dict.fromkeys(changes))}.{checks}"
 
     def _arguments(self, action: Action) -> tuple[Any, ...]:
         noun = action.on.replace("_", " ")
@@ -116,7 +119,9 @@ def _number(words: str, name: str = "number") -> tuple[str, Any, str, bool]:
 def _param_words(param: Attribute) -> str:
     if param.kind.form == "ref":
         noun = param.kind.values[0].replace("_", " ")
-        return f"the number of the {noun}" if noun == param.label else f"{param.label}: the number of {_a(noun)}"
+        return (
+            f"the number of the {noun}" if noun == param.label else f"{param.label}: the number of {with_article(noun)}"
+        )
     return f"{param.label}: the number of the day" if param.kind.form == "day" else param.label
 
 
@@ -247,7 +252,3 @@ def _percentage(visit: ServiceVisit, percent: int, amount: int) -> str:
 
 def _close(visit: ServiceVisit) -> tuple[ServiceVisit, str]:
     return visit._replace(closed=True), "closed"
-
-
-def _a(noun: str) -> str:
-    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
