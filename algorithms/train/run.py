@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from rlvr.agents.evaluation import Evaluation
 from rlvr.algorithms.runs.run_folder import Clock
 from rlvr.algorithms.runs.trackers import push_policy
@@ -102,6 +104,8 @@ class Trainer(RunSetup):
             # 6. Losses and gradients, g = grad L(theta) / N, and 7. theta <- AdamW(theta, g), minibatch by minibatch.
             metrics |= self.method.update(batch, self.optimiser)
         self.learner.update_average()
+        if self.learner.device.type == "cuda":
+            torch.cuda.synchronize()  # what the GPU still works at is the update's time, not the next sampling's
         updated = clock.seconds()
         if self.learner.micro_batch_tokens < budget:
             budget = self.learner.micro_batch_tokens

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
+import torch
+
 from rlvr.agents.episode import Episode
 from rlvr.agents.evaluation import Evaluation, summarise
 from rlvr.algorithms.recipe.off_policy import samples_off_policy
@@ -165,10 +167,14 @@ def require_finite(model: Any) -> None:
     Raises:
         FloatingPointError: a weight is NaN or infinite; says which.
     """
-    for name, parameter in model.named_parameters():
-        # x - x is 0 for numbers and NaN for the rest; the sum cannot overflow, as that of the weights could
-        if bool((parameter.detach() - parameter.detach()).sum() != 0):
-            bad = int((~parameter.detach().isfinite()).sum())
+    named = list(model.named_parameters())
+    # x - x is 0 for numbers and NaN for the rest; the sum cannot overflow, as that of the weights could
+    sums = [(parameter.detach() - parameter.detach()).sum().float() for _, parameter in named]
+    if not bool(torch.stack([total.to(sums[0].device) for total in sums]).any()):  # a GPU is waited for once
+        return
+    for name, parameter in named:
+        bad = int((~parameter.detach().isfinite()).sum())
+        if bad:
             raise FloatingPointError(
                 f"{bad} of {parameter.numel()} weights of {name} are NaN or infinite, so nothing can be sampled: go "
                 "back to an earlier checkpoint, lower the learning rate, or use float32"
