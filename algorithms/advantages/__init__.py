@@ -7,6 +7,7 @@ from rlvr.algorithms.advantages import (
     roles,
     semantic,
     token_returns,
+    turn_baselines,
     turn_returns,
 )
 from rlvr.algorithms.advantages.compute import compute_advantages, critic_targets
@@ -28,6 +29,7 @@ from rlvr.algorithms.advantages.monte_carlo import brpo, budget_probs, split_ste
 from rlvr.algorithms.advantages.roles import RoleBaselines, role_turn_returns
 from rlvr.algorithms.advantages.semantic import seed_grpo, semantic_entropy
 from rlvr.algorithms.advantages.token_returns import gae, raw, reinforce_pp, reinforce_pp_baseline, return_to_go, whiten
+from rlvr.algorithms.advantages.turn_baselines import gigpo, turn_rloo
 from rlvr.algorithms.advantages.turn_returns import Turns, process_supervision, rebn, turn_gae
 from rlvr.algorithms.recipe.advantage import ADVANTAGES, Advantage, Played, Sources, register_advantage
 
@@ -46,6 +48,7 @@ __all__ = [
     "gae",
     "gfpo",
     "gfpo_keep",
+    "gigpo",
     "group_mean",
     "group_z",
     "maxrl",
@@ -67,11 +70,12 @@ __all__ = [
     "split_steps",
     "teacher_advantages",
     "turn_gae",
+    "turn_rloo",
     "vine",
     "whiten",
 ]
 
-for _file in (group_baselines, token_returns, turn_returns, monte_carlo, roles, semantic, distillation):
+for _file in (group_baselines, token_returns, turn_returns, turn_baselines, monte_carlo, roles, semantic, distillation):
     for _value in tuple(vars(_file).values()):
         if isinstance(_value, Advantage):
             register_advantage(_value)

@@ -312,8 +312,9 @@ class LearnerSection(Section):
 class CurriculumSection(Section):
     """Which level or row a step asks next, see rlvr.envs.curriculum; levels go from 1 to env.level."""
 
-    kind: Literal["none", "target", "easy_to_hard", "by_rate"] = "none"
-    """target holds a success rate by the level, easy_to_hard rises with the steps, by_rate asks what fails more."""
+    kind: Literal["none", "target", "easy_to_hard", "by_rate", "by_signal"] = "none"
+    """target holds a success rate by the level, easy_to_hard rises with the steps, by_rate asks what fails more,
+    by_signal what is likely to have both outcomes in a group, for few tokens."""
     target: float = Field(default=0.5, gt=0, lt=1)
     """target: success rate to hold."""
     # level <- level + gain (success rate - target)
@@ -327,10 +328,11 @@ class CurriculumSection(Section):
     """target and easy_to_hard: share of tasks from any level up to the present one."""
     # weight ~ max(1 - success rate, floor): 2501.12599
     floor: float = Field(default=0.05, gt=0, le=1)
-    """by_rate: a level or row counts as failing at least so often."""
+    """by_rate: a level or row counts as failing at least so often; by_signal: what is added to each one's signal."""
     # seen <- decay seen + n, solved <- decay solved + sum of rewards
-    decay: float = Field(default=1.0, gt=0, le=1)
-    """by_rate: what a level's or row's earlier outcomes are multiplied by when it is asked again."""
+    decay: float | None = Field(default=None, gt=0, le=1)
+    """by_rate and by_signal: what a level's or row's earlier outcomes are multiplied by when it is asked again; by
+    itself 1 and 0.9."""
 
 
 class SelectionSection(Section):

@@ -92,6 +92,7 @@ class AdvantageInputs(Entries):
     features: Tensor | None = entry("B, T, H", "hidden states that the critic reads")
     turn: Tensor | None = entry("B, T", "int, the turn of each trained token, from 0")
     turn_rewards: Tensor | None = entry("B, K", "the reward of each turn, 0 where there was none")
+    state: Tensor | None = entry("B, K", "int, equal for turns of a group that begin in the same state")
     step: Tensor | None = entry("B, T", "int, the step of each trained token, from 0")
     step_rewards: Tensor | None = entry("B, K", "the reward of each step")
     step_values: Tensor | None = entry("B, K", "Monte-Carlo values of the states before each step")

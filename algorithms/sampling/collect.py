@@ -22,7 +22,7 @@ from rlvr.algorithms.filters.order import acting
 from rlvr.algorithms.filters.selection import fill_batch
 from rlvr.algorithms.recipe.episode_filter import EpisodeFilter
 from rlvr.envs.core.seeding import digest, stream
-from rlvr.envs.curriculum.controllers import EasyToHard, LevelController, RateSampler
+from rlvr.envs.curriculum.controllers import EasyToHard, LevelController, RateSampler, SignalSampler
 from rlvr.envs.curriculum.rates import PassRates, Retirement
 
 # Plays requests, or paused episodes, to the end; a `Rollout` is one.
@@ -113,10 +113,12 @@ class TaskPool:
             return request.level or self.level
         return request.index or 0
 
-    def record(self, request: RolloutRequest, successes: list[bool]) -> None:
-        """Tells the curriculum, or the pass rates that retire rows, how a group's members did."""
+    def record(self, request: RolloutRequest, successes: list[bool], tokens: float = 1.0) -> None:
+        """Tells the curriculum, or the pass rates that retire rows, how a group did, and the tokens of an episode."""
         key, outcomes = self.key(request), [float(success) for success in successes]
-        if self.curriculum is not None:
+        if isinstance(self.curriculum, SignalSampler):
+            self.curriculum.record(key, outcomes, tokens)
+        elif self.curriculum is not None:
             self.curriculum.record(key, outcomes)
         elif self.retirement is not None:
             self.rates.record(key, outcomes)
@@ -165,7 +167,7 @@ def _curriculum(order: TaskOrder, config: TrainConfig, retirement: Retirement | 
     if settings.kind in ("target", "easy_to_hard") and order.size is not None:
         raise ConfigError(
             f"curriculum.kind {settings.kind} goes by levels, and {config.env.id} is a table without any; "
-            "by_rate draws its rows"
+            "by_rate and by_signal draw its rows"
         )
     if settings.kind == "target":
         return LevelController(
@@ -179,15 +181,17 @@ def _curriculum(order: TaskOrder, config: TrainConfig, retirement: Retirement | 
     if settings.kind == "easy_to_hard":
         stage = settings.stage or -(-config.steps * config.prompts // levels) or 1
         return EasyToHard(levels, stage=stage, rehearsal=settings.rehearsal, seed=seed)
-    if settings.kind == "by_rate" or any(each.draws_by_rate for each in acting(config.filters())):
-        return RateSampler(
-            range(1, levels + 1) if order.size is None else range(order.size),
-            floor=settings.floor,
-            decay=settings.decay,
-            retire_at=retirement.at if retirement is not None and order.size is not None else None,
-            min_episodes=config.selection.retire_after,
-            seed=seed,
-        )
+    by_signal = settings.kind == "by_signal"
+    if by_signal or settings.kind == "by_rate" or any(each.draws_by_rate for each in acting(config.filters())):
+        keys = range(1, levels + 1) if order.size is None else range(order.size)
+        sampling: dict[str, Any] = {
+            "floor": settings.floor,
+            "decay": settings.decay or (0.9 if by_signal else 1.0),
+            "retire_at": retirement.at if retirement is not None and order.size is not None else None,
+            "min_episodes": config.selection.retire_after,
+            "seed": seed,
+        }
+        return SignalSampler(keys, group=config.group_size, **sampling) if by_signal else RateSampler(keys, **sampling)
     return None
 
 
@@ -310,7 +314,9 @@ class Collector:
         for number, group in enumerate(whole, first):
             for episode in group.episodes:
                 episode.group = number  # a group that was paused has the number of an earlier step
-            self.pool.record(group.request, [episode.success for episode in group.episodes if episode.valid])
+            valid = [episode for episode in group.episodes if episode.valid]
+            tokens = sum(len(episode.tokens) for episode in valid) / max(1, len(valid))
+            self.pool.record(group.request, [episode.success for episode in valid], max(1.0, tokens))
         return whole
 
     def _draw(self, step: int, count: int, first: int) -> list[_Group]:

@@ -5,7 +5,7 @@ Pure Python; whatever has state gives it as plain JSON for a checkpoint.
 
 from __future__ import annotations
 
-from rlvr.envs.curriculum.controllers import EasyToHard, LevelController, RateSampler
+from rlvr.envs.curriculum.controllers import EasyToHard, LevelController, RateSampler, SignalSampler
 from rlvr.envs.curriculum.mixture import Mixture, MixtureEnv, MixturePart
 from rlvr.envs.curriculum.rates import PassRates, Retirement, difficulty_filter, easy_to_hard
 
@@ -18,6 +18,7 @@ __all__ = [
     "PassRates",
     "RateSampler",
     "Retirement",
+    "SignalSampler",
     "difficulty_filter",
     "easy_to_hard",
 ]

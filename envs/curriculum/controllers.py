@@ -1,4 +1,4 @@
-"""Who decides what is asked next: a level controller, easy to hard, or in proportion to 1 - success rate.
+"""Who decides what is asked next: a level controller, easy to hard, by 1 - success rate, or by signal per cost.
 
 All have one face, for any trainer::
 
@@ -18,7 +18,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rlvr.envs.core.seeding import stream
-from rlvr.envs.curriculum.rates import PassRates, Retirement, outcomes_in
+from rlvr.envs.curriculum.rates import PassRates, Retirement, from_json, outcomes_in
 
 
 class LevelController:
@@ -180,13 +180,17 @@ class RateSampler:
         keys = self.open
         if not keys:
             raise LookupError(f"all {len(self.keys)} keys are retired: there is nothing left to draw")
-        shares = self.rates.weights(keys, floor=self.floor)
+        shares = self._shares(keys)
         if self.weights is not None:
             prior = dict(zip(self.keys, self.weights, strict=True))
             shares = [share * prior[key] for share, key in zip(shares, keys, strict=True)]
         rng: random.Random = stream("curriculum", self.seed, self.draws)
         self.draws += 1
         return rng.choices(keys, shares)[0]
+
+    def _shares(self, keys: Sequence[Hashable]) -> list[float]:
+        """What each key is drawn in proportion to."""
+        return self.rates.weights(keys, floor=self.floor)
 
     def record(self, key: Hashable, outcomes: Iterable[float]) -> None:
         """Count the outcomes of one key, each from 0 to 1."""
@@ -207,6 +211,56 @@ class RateSampler:
         self.rates = PassRates.restore(state["rates"], self.rates.decay)
         if self.retirement is not None:
             self.retirement.load_state_dict(state)
+
+
+class SignalSampler(RateSampler):
+    """Draws in proportion to the chance that a group holds both outcomes, per token that it costs (OpenEnv's RFC 013).
+
+    ``w = (1 - p^G - (1 - p)^G + floor) / cost``, with p drawn for each key from Beta(1 + solved, 1 + failed), so that a
+    key that was seldom asked is tried (Thompson sampling). A key without a cost takes the mean of the others.
+
+    Args:
+        keys, weights, floor, retire_at, min_episodes, decay, seed: as of `RateSampler`.
+        group: G, the episodes of a group.
+    """
+
+    def __init__(self, keys: Iterable[Hashable], *, group: int, decay: float = 0.9, **settings: Any) -> None:
+        super().__init__(keys, decay=decay, **settings)
+        if isinstance(group, bool) or not isinstance(group, int) or group < 1:
+            raise ValueError(f"group must be a whole number from 1, got {group!r}")
+        self.group = group
+        self.spent: dict[Hashable, float] = {}
+
+    def record(self, key: Hashable, outcomes: Iterable[float], cost: float = 1.0) -> None:
+        """Count the outcomes of one key; ``cost`` is the mean of its episodes, in tokens say."""
+        if not (cost > 0 and math.isfinite(cost)):
+            raise ValueError(f"a cost must be a positive number, got {cost!r}")
+        outcomes = outcomes_in(outcomes)
+        super().record(key, outcomes)
+        if outcomes:
+            self.spent[key] = self.rates.decay * self.spent.get(key, 0.0) + cost * len(outcomes)
+
+    def _shares(self, keys: Sequence[Hashable]) -> list[float]:
+        rng: random.Random = stream("signal", self.seed, self.draws)
+        costs = {key: spent / self.rates.seen[key] for key, spent in self.spent.items()}
+        unknown = sum(costs.values()) / len(costs) if costs else 1.0
+        shares = []
+        for key in keys:
+            solved, asked = self.rates.solved.get(key, 0.0), self.rates.seen.get(key, 0.0)
+            p = rng.betavariate(1 + solved, 1 + asked - solved)
+            # w = (1 - p^G - (1 - p)^G + eps) / cost     P(both outcomes in G episodes), OpenEnv RFC 013
+            signal = 1 - p**self.group - (1 - p) ** self.group
+            shares.append((signal + self.floor) / costs.get(key, unknown))
+        return shares
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that changes, as plain JSON."""
+        return {**super().state_dict(), "spent": [[key, spent] for key, spent in self.spent.items()]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        super().load_state_dict(state)
+        self.spent = {from_json(key): spent for key, spent in state["spent"]}
 
 
 def _check(levels: int, rehearsal: float) -> None:

@@ -253,7 +253,7 @@ def test_reinforce_pp_baseline_whitens_over_tokens():
 FED_FROM_THE_BATCH = {
     "reinforce_pp": "mask", "reinforce_pp_baseline": "mask", "ppo": "values", "gem_rebn": "turn_rewards",
     "gem_ppo": "turn_rewards", "spiral": "role_baselines", "marshal": "turn_rewards", "vineppo": "step_values",
-    "brpo": "budget_scores",
+    "turn_rloo": "turn_rewards", "gigpo": "turn_rewards", "gigpo_state": "turn_rewards", "brpo": "budget_scores",
     "seed_grpo": "clusters", "gfpo": "mask", "grpo_process": "step_rewards", "opo": "mask",
     "on_policy_distillation": "teacher_logprobs",
 }  # fmt: skip

@@ -114,7 +114,7 @@ def test_retired_rows_never_come_back(kind):
     assert tasks.stats()["tasks_retired"] == 3
 
 
-@pytest.mark.parametrize("kind", ["none", "by_rate"])
+@pytest.mark.parametrize("kind", ["none", "by_rate", "by_signal"])
 def test_when_all_is_retired_it_goes_on_all_the_same(kind):
     tasks = pool(2, curriculum={"kind": kind}, selection={"filters": ["no_positive_resampling"]})
     for _ in range(9):
@@ -131,6 +131,8 @@ KINDS = [
     (None, {"curriculum": {"kind": "target", "start": 4}}),
     (None, {"curriculum": {"kind": "easy_to_hard"}}),
     (None, {"curriculum": {"kind": "by_rate", "decay": 0.9}}),
+    (None, {"curriculum": {"kind": "by_signal"}}),
+    (9, {"curriculum": {"kind": "by_signal"}, "selection": {"filters": ["no_positive_resampling"]}}),
     (9, {"curriculum": {"kind": "by_rate"}, "selection": {"filters": ["no_positive_resampling"]}}),
     (9, {"selection": {"filters": ["no_positive_resampling"], "retire_after": 6}}),
 ]

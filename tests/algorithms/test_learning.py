@@ -35,6 +35,7 @@ def collect(logits: torch.Tensor, gen: torch.Generator) -> dict:
         "behaviour_logprobs": chosen + 0.01 * torch.randn(chosen.shape, generator=gen, dtype=chosen.dtype),
         "ref_logprobs": chosen,
         "right": right, "turn": each, "turn_rewards": right / LENGTH, "step": each, "step_rewards": right / LENGTH,
+        "state": each,
         "step_values": (right.cumsum(1) - right + to_come) / LENGTH, "budget_slice": each,
         "budget_scores": right.cumsum(1) / LENGTH, "clusters": (tokens * VOCABULARY ** torch.arange(LENGTH)).sum(1),
         "teacher_logprobs": torch.where(right > 0, 0.9, 0.1 / 3).log(), "roles": prompt.tolist(),

@@ -28,6 +28,7 @@ from rlvr.envs.curriculum import (
     PassRates,
     RateSampler,
     Retirement,
+    SignalSampler,
     difficulty_filter,
     easy_to_hard,
 )
@@ -214,6 +215,7 @@ MAKERS = {
     "controller": lambda seed: LevelController(6, seed=seed),
     "easy to hard": lambda seed: EasyToHard(6, stage=7, rehearsal=0.3, seed=seed),
     "sampler": lambda seed: RateSampler(range(1, 7), retire_at=0.9, min_episodes=20, decay=0.9, seed=seed),
+    "signal": lambda seed: SignalSampler(range(1, 7), group=4, retire_at=0.9, min_episodes=20, seed=seed),
 }
 
 
@@ -225,6 +227,30 @@ def test_a_run_that_goes_on_draws_what_it_would_have_drawn(name, groups, seed):
     resumed.load_state_dict(json.loads(json.dumps(whole.state_dict())))
     assert train(resumed, 3.0, 20, random.Random(1)) == train(whole, 3.0, 20, random.Random(1))
     assert resumed.state_dict() == whole.state_dict()
+
+
+def test_signal_is_the_chance_of_both_outcomes_per_token():
+    """With so many outcomes that Beta is a point: draws by 1 - p^G - (1 - p)^G + floor, over the cost."""
+    sampler = SignalSampler(["never", "half", "dear half", "tenth"], group=4, floor=0.01, decay=1.0)
+    n = 100_000
+    for key, p, cost in (("never", 0.0, 10), ("half", 0.5, 10), ("dear half", 0.5, 40), ("tenth", 0.1, 10)):
+        sampler.record(key, [1.0] * int(n * p) + [0.0] * int(n * (1 - p)), cost)
+    draws = Counter(sampler.draw() for _ in range(4_000))
+    weights = {
+        "never": 0.01 / 10, "half": (1 - 2 * 0.5**4 + 0.01) / 10, "dear half": (1 - 2 * 0.5**4 + 0.01) / 40,
+        "tenth": (1 - 0.1**4 - 0.9**4 + 0.01) / 10,
+    }  # fmt: skip
+    for key, weight in weights.items():
+        assert draws[key] / 4_000 == pytest.approx(weight / sum(weights.values()), abs=0.03)
+
+
+def test_what_was_seldom_asked_is_tried():
+    """A key that failed once keeps a chance; one that failed a thousand times has hardly any."""
+    sampler = SignalSampler("ab", group=4, decay=1.0)
+    sampler.record("a", [0.0])
+    sampler.record("b", [0.0] * 1_000)
+    draws = Counter(sampler.draw() for _ in range(400))
+    assert draws["a"] > 4 * draws["b"]
 
 
 def test_keys_may_be_tuples_and_come_back_from_json():
@@ -264,6 +290,8 @@ def test_other_seeds_draw_otherwise():
         (lambda: RateSampler("ab", floor=0), ValueError, "floor and decay must be"),
         (lambda: RateSampler("ab", retire_at=1.5), ValueError, "the pass rate to retire at"),
         (lambda: RateSampler("ab").record("c", [1]), ValueError, "'c' is not one of the 2 keys"),
+        (lambda: SignalSampler("ab", group=0), ValueError, "group must be a whole number from 1, got 0"),
+        (lambda: SignalSampler("ab", group=4).record("a", [1], 0), ValueError, "a cost must be a positive number"),
         (lambda: Retirement(0.9, 0), ValueError, "min_episodes must be at least 1"),
         (lambda: difficulty_filter({"a": []}), ValueError, "no attempt at 'a'"),
         (lambda: difficulty_filter({}, low=0.5, high=0.5), ValueError, "0 <= low < high <= 1"),
