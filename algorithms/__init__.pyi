@@ -152,6 +152,9 @@ grpo_unbiased_kl_loss: PresetLoss
 maxrl_loss: PresetLoss
 gem_rebn_loss: PresetLoss
 gem_ppo_loss: PresetLoss
+turn_rloo_loss: PresetLoss
+gigpo_loss: PresetLoss
+gigpo_state_loss: PresetLoss
 spiral_loss: PresetLoss
 marshal_loss: PresetLoss
 vineppo_loss: PresetLoss
