@@ -259,14 +259,14 @@ def test_episodes_are_the_same_in_another_process_with_other_string_hashes():
     """Sets and dicts of strings change their order with PYTHONHASHSEED; nothing may depend on it."""
     here = {env_id: fingerprint(env_id) for env_id in ENVS}
     code = (
-        "import importlib.util, json, sys;"
-        "spec = importlib.util.spec_from_file_location('every', sys.argv[1]);"
-        "every = importlib.util.module_from_spec(spec); spec.loader.exec_module(every);"
+        "import importlib, json, sys, types;"
+        "package = sys.modules['tests'] = types.ModuleType('tests'); package.__path__ = [sys.argv[1]];"
+        "every = importlib.import_module('tests.test_every_env');"
         "print(json.dumps({i: every.fingerprint(i) for i in every.ENVS}))"
     )
     for hash_seed in ("0", "4242"):
         done = subprocess.run(
-            [sys.executable, "-c", code, __file__],
+            [sys.executable, "-c", code, str(Path(__file__).parent)],
             env=os.environ | {"PYTHONHASHSEED": hash_seed},
             capture_output=True,
             text=True,
