@@ -85,8 +85,8 @@ class ServiceTools:
         person = self.world.ledger.entities[self.world.person]
         labels = {each.name: each.label for each in person.attributes}
         (first,), (second, third) = self.world.ways
-        person = with_article(self.world.person)
-        text = f"Find {person} by the {labels[first]}, or by {labels[second]} and {labels[third]} together."
+        caller = with_article(self.world.person)
+        text = f"Find {caller} by the {labels[first]}, or by {labels[second]} and {labels[third]} together."
         fields = tuple((name, str, labels[name], False) for name in (first, second, third))
         return text, fields, partial(_identify, self.world)
 
