@@ -76,7 +76,10 @@ def without_models(settings: dict[str, Any]) -> dict[str, Any]:
 def _without(settings: dict[str, Any], drops: Callable[[str], bool]) -> dict[str, Any]:
     names = settings.get("opponents") or ()
     left = [name for name in names if not drops(name)]
-    return settings if len(left) == len(names) else {**settings, "opponents": left or None}
+    if len(left) == len(names):
+        return settings
+    rounds = settings.get("rounds") or 1  # as many as with the model, though bots alone would play more
+    return {**settings, "opponents": left or None, "rounds": rounds}
 
 
 @dataclass(slots=True)

@@ -171,15 +171,21 @@ def test_a_game_that_fails_on_another_seats_move_by_the_policys_doing_is_its_own
 def test_fixed_opponents_are_mixed_in_and_stand_alone_in_evaluations():
     settings = {"opponents": ["self", "random", "expert"], "brief": True}
     assert plays_models(settings)
-    assert without_self(settings) == {"opponents": ["random", "expert"], "brief": True}
-    assert without_self({"opponents": ["self"]}) == {"opponents": None}
+    assert without_self(settings) == {"opponents": ["random", "expert"], "brief": True, "rounds": 1}
+    assert without_self({"opponents": ["self"]}) == {"opponents": None, "rounds": 1}
     assert without_self({"seat": 1}) == {"seat": 1}
     models = {"opponents": ["pool", "model:x", "self", "first"]}
     assert plays_models({"opponents": ["model:x"]})
     assert not plays_models({"opponents": ["first"]})
     assert not plays_models({"opponents": None})
-    assert without_self(models) == {"opponents": ["model:x", "first"]}
-    assert without_models(models) == {"opponents": ["first"]}
+    assert without_self(models) == {"opponents": ["model:x", "first"], "rounds": 1}
+    assert without_models(models | {"rounds": 4}) == {"opponents": ["first"], "rounds": 4}
+    for name in ("KuhnPoker", "Chess", "LiarsDiceTable"):  # demonstrations and evaluations play the game of training
+        games = [
+            Rollout(f"rlvr/{name}-v0", Listed(), env_settings=each).env.unwrapped.task.game
+            for each in ({"opponents": ["self"]}, without_self({"opponents": ["self"]}))
+        ]
+        assert games[0].decisions == games[1].decisions
     agent = Listed()
     rollout = SelfPlayRollout("rlvr/KuhnPoker-v0", agent, env_settings=settings)
     episodes = rollout([RolloutRequest(seed=seed) for seed in range(40)])
