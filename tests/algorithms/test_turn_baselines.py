@@ -176,8 +176,11 @@ def test_states_that_cannot_be_had_are_met_once():
     assert state[0, 0] == state[1, 0]
     assert state[0, 1] != state[1, 1]
     assert len(set(state.flatten().tolist())) == 5
-    with pytest.warns(UserWarning, match="before 6 of 6 turns"):
-        true_states(Played(episodes, [0.0] * 2), Sources(None, None, gym.Env(), None, None))
+    other = gym.make("rlvr/GuessNumber-v0").unwrapped
+    episodes[0].level = 99  # no reset takes it
+    for env, count in ((gym.Env(), 6), (other, 6)):
+        with pytest.warns(UserWarning, match=f"before {count} of 6 turns"):
+            true_states(Played(episodes, [0.0] * 2), Sources(None, None, env, None, None))
 
 
 def test_misshapen_states_are_refused():
