@@ -12,11 +12,12 @@ depend on the batch it was sampled in. The learner's log-probabilities of whole 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 import torch
@@ -30,6 +31,16 @@ LOGITS_AT_ONCE = 2**24
 IN_CACHE = 2**18  # the same on a CPU, where they are to stay in its cache while a token is chosen
 LARGE = 4096  # tokens of a vocabulary from which a token is sought in blocks of it
 GROUPED = "rlvr_grouped"
+PROMPT_TOKENS = 2**16  # of prompts that are read at once, padding included
+STATIC_COLUMNS = 256  # that a step of static shapes attends to, at least; beyond it powers of two
+GRAPHS = True  # a benchmark sets it to False, to compare
+KEPT_SHARE = 1 / 16  # of the memory of a device, which a model's slots may hold from one call to the next
+LOOK_EVERY = 4  # steps of a GPU from one look at the tokens to the next: a slot that has ended idles meanwhile
+
+Pair = tuple[torch.Tensor, torch.Tensor]
+Chooser = Callable[[torch.Tensor, torch.Tensor], Pair]  # of logits (b, V) and noise (b,)
+Forward = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # of last tokens (b,) and lengths (b,), to logits
+Drawn = tuple[np.ndarray, np.ndarray]  # tokens (b, k) and their log-probabilities
 
 
 @dataclass
@@ -95,10 +106,10 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         self.keys[slots, :, : keys.shape[2]] = keys
         self.values[slots, :, : values.shape[2]] = values
 
-    def keep(self, slots: torch.Tensor, columns: int) -> None:
-        """Move the filled columns of these slots (n,) to the front, in this order."""
+    def move(self, sources: torch.Tensor, targets: torch.Tensor, columns: int) -> None:
+        """Copy the first columns of the slots ``sources`` (n,) to the slots ``targets`` (n,)."""
         for states in (self.keys, self.values):
-            states[: len(slots), :, :columns] = states[:, :, :columns].index_select(0, slots)
+            states[targets, :, :columns] = states[sources, :, :columns]
 
     def get_seq_length(self) -> int:
         """How many columns a step finds filled."""
@@ -227,21 +238,32 @@ def choose_tokens(
     Raises:
         FloatingPointError: the logits of a sequence hold NaN or positive infinity.
     """
+    tokens, logprobs = draw_tokens(logits, noise, temperature=temperature, top_k=top_k, top_p=top_p, greedy=greedy)
+    require_numbers(logprobs.cpu().numpy(), np.arange(len(logprobs)))
+    return tokens, logprobs
+
+
+def draw_tokens(
+    logits: torch.Tensor, noise: torch.Tensor, *, temperature: float, top_k: int | None, top_p: float, greedy: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`choose_tokens`, where a row that holds no numbers gets some token and the log-probability NaN.
+
+    It does not wait for the device.
+    """
     # A CPU goes through a part of the batch five times: it must stay in the cache meanwhile.
-    rows = len(logits) if logits.is_cuda else max(1, IN_CACHE // logits.shape[-1])
+    rows = max(1, (LOGITS_AT_ONCE if logits.is_cuda else IN_CACHE) // logits.shape[-1])
     parts = [
         _choose(logits[start : start + rows], noise[start : start + rows], temperature, top_k, top_p, greedy)
         for start in range(0, max(1, len(logits)), rows)  # an empty batch is one part
     ]
     tokens, logprobs = (torch.cat(column) for column in zip(*parts, strict=True))
-    _require_numbers(logprobs)
     return tokens, logprobs
 
 
 def _choose(
     logits: torch.Tensor, noise: torch.Tensor, temperature: float, top_k: int | None, top_p: float, greedy: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`choose_tokens`, where a row that holds no numbers gets some token and the log-probability NaN."""
+    """`draw_tokens`, of so few rows that all is made at once."""
     size = logits.shape[-1]
     width = 1 if size < LARGE else math.isqrt(size)  # of a block of the vocabulary
     logits = logits.float()  # [n, V]
@@ -296,14 +318,18 @@ def _below(total: torch.Tensor) -> torch.Tensor:
     return torch.nextafter(total, torch.zeros_like(total))
 
 
-def _require_numbers(logprobs: torch.Tensor) -> None:
+def require_numbers(logprobs: np.ndarray, rows: np.ndarray) -> None:
+    """See that log-probabilities (n,) of the sequences ``rows`` (n,) are numbers.
+
+    Raises:
+        FloatingPointError: one is NaN.
+    """
     # One NaN or +inf makes the sum of a row NaN; -inf, a token that cannot come, does not.
-    broken = logprobs.isnan()
-    if broken.any():
+    if (broken := np.isnan(logprobs)).any():
         raise FloatingPointError(
-            f"the model's logits are NaN or infinite in {int(broken.sum())} of {len(broken)} sequences, so no token "
-            "can be sampled: its weights have diverged or its precision overflows; go back to an earlier checkpoint, "
-            "lower the learning rate, or use float32 or bfloat16"
+            f"the model's logits are NaN or infinite in {len(np.unique(rows[broken]))} of {len(np.unique(rows))} "
+            "sequences, so no token can be sampled: its weights have diverged or its precision overflows; go back to "
+            "an earlier checkpoint, lower the learning rate, or use float32 or bfloat16"
         )
 
 
@@ -318,3 +344,182 @@ def truncate(probabilities: torch.Tensor, top_k: int | None, top_p: float) -> to
         ordered = ordered.masked_fill(before >= top_p * probabilities.sum(-1, keepdim=True), 0.0)
         probabilities = torch.zeros_like(probabilities).scatter(-1, order, ordered)
     return probabilities
+
+
+def row_bucket(rows: int) -> int:
+    """At least so many rows: 1, 2, 3, 4, 6, 8, 12, …; the half of each from 2 on rounds down to another."""
+    power = 1 << (rows - 1).bit_length()
+    return 3 * power // 4 if power >= 4 and rows <= 3 * power // 4 else power
+
+
+def column_bucket(columns: int) -> int:
+    """At least so many columns: 256, 512, 1024, …"""
+    return max(STATIC_COLUMNS, 1 << (columns - 1).bit_length())
+
+
+def signature(model: Any) -> tuple[Any, ...]:
+    """What a graph of a model has taken for constant; a graph reads the weights where they are."""
+    modules = [
+        (module.scaling, tuple(module.active_adapters), module.disable_adapters, tuple(module.merged_adapters))
+        for module in model.modules()
+        if hasattr(module, "lora_A") and hasattr(module, "merged_adapters")
+    ]
+    settings = torch.get_float32_matmul_precision(), torch.is_autocast_enabled(), model.config._attn_implementation
+    # `scaling` is a dictionary, and may be changed in place
+    addresses = [(states.data_ptr(), states.dtype) for states in (*model.parameters(), *model.buffers())]
+    return tuple(addresses), settings, repr(modules)
+
+
+class StepGraph:
+    """A step with static shapes: its tensors, and on a GPU its graph. A step reads and writes these alone.
+
+    Args:
+        rows: b, sequences.
+        stops: tokens that end one.
+        vocabulary: size.
+        device: of the tensors.
+    """
+
+    def __init__(self, rows: int, stops: tuple[int, ...], vocabulary: int, device: torch.device) -> None:
+        self.state = torch.zeros(3, rows, dtype=torch.long, device=device)  # last token, length, tokens left
+        self.noise = torch.zeros(rows, LOOK_EVERY, dtype=torch.float64, device=device)
+        self.column = torch.zeros(1, dtype=torch.long, device=device)  # of noise and of what is drawn
+        self.tokens = torch.zeros(rows, LOOK_EVERY, dtype=torch.long, device=device)
+        self.logprobs = torch.zeros(rows, LOOK_EVERY, device=device)
+        # A table: torch.isin sorts where there are many, which waits for the device.
+        self.ends = torch.zeros(max(vocabulary, *stops, 0) + 1, dtype=torch.bool)
+        self.ends[list(stops)] = True
+        self.ends = self.ends.to(device)
+        self.graph: Any = None
+
+    def load(self, state: torch.Tensor, noise: torch.Tensor) -> None:
+        """Begin with a state (3, b) and noise (b, k)."""
+        self.state.copy_(state)
+        self.noise[:, : noise.shape[1]] = noise
+        self.column.zero_()
+
+    def step(self, logits_after: Forward, choose: Chooser) -> None:
+        """Append the last tokens, and draw the next."""
+        last, lengths, left = self.state.unbind()
+        logits = logits_after(last, lengths)
+        noise = self.noise.index_select(1, self.column)[:, 0]
+        tokens, logprobs = choose(logits, noise)
+        self.tokens.index_copy_(1, self.column, tokens[:, None])
+        self.logprobs.index_copy_(1, self.column, logprobs[:, None])
+        live = left > 0
+        lengths += live
+        left -= live.long()
+        left.masked_fill_(self.ends[tokens], 0)
+        last.copy_(tokens)
+        self.column += 1
+
+    def capture(self, logits_after: Forward, choose: Chooser, pool: Any) -> None:
+        """Make the graph. What is loaded must be loaded again after it."""
+        stream = torch.cuda.current_stream()
+        warm_up: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        warm_up.wait_stream(stream)
+        start = self.state.clone()
+        with torch.cuda.stream(warm_up):
+            for _ in range(2):  # libraries allocate in their first calls; the same column is written again
+                self.step(logits_after, choose)
+                self.state.copy_(start)
+                self.column.zero_()
+        stream.wait_stream(warm_up)
+        graph = torch.cuda.CUDAGraph()
+        try:
+            # Other threads, such as one that saves, may go on meanwhile.
+            with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+                self.step(logits_after, choose)
+        except BaseException:
+            torch.cuda.set_stream(stream)
+            raise
+        self.graph = graph
+
+    def __call__(self, steps: int, logits_after: Forward, choose: Chooser) -> Drawn:
+        """Tokens (b, k) of so many steps, and their log-probabilities."""
+        for _ in range(steps):
+            if self.graph is None:
+                self.step(logits_after, choose)
+            else:
+                self.graph.replay()
+        return self.tokens[:, :steps].cpu().numpy(), self.logprobs[:, :steps].cpu().numpy()
+
+
+@dataclass
+class SlotMemory:
+    """Keys and values of slots, and the graphs that read and write them.
+
+    On a GPU a model has it from one call to the next, unless it is larger than `KEPT_SHARE` of the device: a graph
+    costs as much as fifty steps. It holds, for each slot and column, the keys and values of all layers, and for the
+    graphs together what one step needs.
+    """
+
+    signature: Any
+    slots: int
+    capacity: int = 0  # columns
+    filled: SlotLengths = field(default_factory=lambda: SlotLengths(torch.zeros(0, dtype=torch.long)))
+    cache: Any = None
+    graphs: dict[Any, StepGraph] = field(default_factory=dict)
+    pool: Any = None
+
+    def reserve(self, columns: int, like: Any = None) -> None:
+        """See that there are so many columns; at first, for layers ``like`` those of a cache of prompts."""
+        if columns <= self.capacity:
+            return
+        if self.cache is None:
+            layers: list[Any] = [
+                SlotLayer(self.filled, states.keys, states.values, self.slots, columns) for states in like.layers
+            ]
+            self.cache = Cache(layers=layers)
+        else:
+            for layer in self.cache.layers:
+                layer.grow(columns)
+        self.capacity = columns
+        self.graphs.clear()
+
+    @property
+    def size(self) -> int:
+        """Bytes of keys and values."""
+        layers = self.cache.layers if self.cache is not None else ()
+        return sum(states.nbytes for layer in layers for states in (layer.keys, layer.values))
+
+
+KEPT: WeakKeyDictionary[Any, SlotMemory] = WeakKeyDictionary()
+GRAPHLESS: WeakSet[Any] = WeakSet()  # models of which no graph can be made
+
+
+def replays(model: Any, device: torch.device) -> bool:
+    """Whether steps of a model have static shapes, to be replayed."""
+    return device.type == "cuda" and GRAPHS and model not in GRAPHLESS
+
+
+def kept_bytes(device: torch.device) -> float:
+    """What the slots of a model may hold from one call to the next."""
+    return KEPT_SHARE * torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else 0
+
+
+def slot_mask(model: Any, lengths: torch.Tensor, columns: int) -> torch.Tensor:
+    """Hides the columns beyond each sequence's own, (b,), the new one not; as the model's attention takes it."""
+    hidden = torch.arange(columns, device=lengths.device) > lengths[:, None]
+    implementation = model.config._attn_implementation
+    if implementation in (GROUPED, "sdpa", "eager") and getattr(model, "_supports_sdpa", False):
+        # What attention adds to its scores, made once for all layers.
+        dtype = model.get_input_embeddings().weight.dtype
+        bias = torch.zeros(hidden.shape, dtype=dtype, device=lengths.device)
+        return bias.masked_fill_(hidden, torch.finfo(dtype).min)[:, None, None]
+    return (~hidden).long()
+
+
+def prompt_chunks(prompts: list[tuple[int, ...]], at_once: int) -> Iterator[list[tuple[int, ...]]]:
+    """Prompts, the longest first, that are read together: logits, so many rows, are made at every length among them."""
+    chunk: list[tuple[int, ...]] = []
+    lengths: set[int] = set()
+    for prompt in sorted(prompts, key=lambda ids: -len(ids)):
+        lengths.add(len(prompt))
+        count = len(chunk) + 1
+        many = len(lengths) > 1 and count * len(lengths) > at_once
+        if chunk and (many or count * len(chunk[0]) > PROMPT_TOKENS):
+            yield chunk
+            chunk, lengths = [], {len(prompt)}
+        chunk.append(prompt)
+    yield chunk

@@ -4,15 +4,17 @@ Every sampled token comes from one uniform number that belongs to (agent seed, c
 episode is the same whatever else is in the batch (up to the rounding of the model's own arithmetic).
 
 Each sequence has a slot, all slots advance by one token a step, and one whose sequence has ended is given the next
-prompt: continuous batching. Where the layers of the model are plain attention, the cache is written in place, each
+prompt: continuous batching. The host counts, and the device holds keys and values alone, so a step waits for nothing
+but the tokens that it draws. Where the layers of a model are plain attention, the cache is written in place, each
 sequence at its own length (`SlotLayer`). Other models get the library's cache, padding on the left, and one batch after
-another. On a GPU a step has static shapes and is a CUDA graph: the kernels of all layers are started at once.
+another.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -25,27 +27,39 @@ from rlvr.agents.models.token_agent import Continuation, Draft, Sampled, TokenAg
 
 try:
     import torch
-    from transformers.cache_utils import Cache
 
     from rlvr.agents.models.sampling import (
-        GROUPED,
+        GRAPHLESS,
+        KEPT,
         LOGITS_AT_ONCE,
-        SlotLayer,
-        SlotLengths,
-        choose_tokens,
+        LOOK_EVERY,
+        Drawn,
+        SlotMemory,
+        StepGraph,
+        column_bucket,
+        draw_tokens,
+        kept_bytes,
         lean_attention,
         prompt_cache,
+        prompt_chunks,
+        replays,
+        require_numbers,
+        row_bucket,
+        signature,
+        slot_mask,
         uniforms,
     )
 except ImportError as error:
     raise ImportError(MISSING_EXTRA) from error
 
+
 # Columns a cache has at first beyond the prompt: most replies are short, and it doubles when they are not.
 FIRST_COLUMNS = 64
-# Slots are given the next prompts once this share of them has finished: a pass over prompts costs as much as a step.
+# Slots are given the next prompts once this share of them is free: a pass over prompts costs as much as a step.
 REFILL_SHARE = 1 / 16
-# Where no prompt waits, finished sequences are dropped, which copies the cache, once they are this share.
-FINISHED_SHARE = 0.25
+
+# On a GPU:
+STATIC_REFILL_SHARE = 1 / 4  # reading prompts launches each kernel, and costs as much as ten replayed steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +79,8 @@ class Sampling:
         check_sampling(self.temperature, self.top_p, self.top_k)
 
     def choose(self, logits: torch.Tensor, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Tokens (B,) and their log-probabilities (B,) for logits (B, V) and noise (B,)."""
-        return choose_tokens(
+        """Tokens (B,) and their log-probabilities (B,) for logits (B, V) and noise (B,); NaN where these are none."""
+        return draw_tokens(
             logits,
             noise,
             temperature=self.temperature,
@@ -125,8 +139,9 @@ def sample_each(
         with _sampling_mode(model):
             ended = decoding.advance()
         if not ended:
-            return
+            break
         yield from ended
+    decoding.close()
 
 
 @contextmanager
@@ -141,7 +156,7 @@ def _sampling_mode(model: Any) -> Iterator[None]:
 
 
 class _Decoding:
-    """One token a step in every slot, until each sequence has met an end token or its limit."""
+    """One token a step in every slot, until each sequence has met an end token or its limit; see `sample`."""
 
     def __init__(
         self,
@@ -154,110 +169,150 @@ class _Decoding:
         slots: int | None,
     ) -> None:
         count, longest = len(limits), max(limits)
-        self._sampling, self._prompts = sampling, prompts
+        self._prompts, self._limits = prompts, np.array(limits)
         # the longest first: like lengths together, so that few columns of a step are masked
         self._waiting = deque(sorted(range(count), key=lambda i: -len(prompts[i])))
-        self._slots = min(slots or count, count)
-        self._batch: _Slots | _LeftPadded = batch_of(model, self._slots, longest)
-        device = self._device = self._batch.device
-        numbers = np.zeros((count, longest))
+        self._noise = np.zeros((count, longest))
         for index, values in enumerate(noise):
-            numbers[index, : len(values)] = values
-        self._uniform = torch.from_numpy(numbers).to(device)
-        self._stops = torch.tensor(sorted({*end_ids}), dtype=torch.long, device=device)
-        self._last = torch.tensor(limits, device=device) - 1
-        self._tokens = torch.zeros(count, longest, dtype=torch.long, device=device)
-        self._logprobs = torch.zeros(count, longest, device=device)
-        # of each slot in use: the prompt that it continues, tokens so far, and whether it has finished
-        self._origin, self._step = torch.zeros(2, 0, dtype=torch.long, device=device)
-        self._finished = torch.zeros(0, dtype=torch.bool, device=device)
-        self._done = 0  # how many have finished
+            self._noise[index, : len(values)] = values
+        self._stops = tuple(sorted({*end_ids}))
+        self._slots = min(slots or count, count)
+        self._batch = batch_of(model, self._slots, longest, sampling, self._stops)
+        self._tokens = np.zeros((count, longest), dtype=np.int64)
+        self._logprobs = np.zeros((count, longest), dtype=np.float32)
+        self._clear()
+
+    def close(self) -> None:
+        """Give back what the batch holds."""
+        self._batch.close()
 
     def advance(self) -> list[tuple[int, Sampled]]:
         """Sample until at least one more has ended: those that then have, by index; none where all had before."""
         ended: list[tuple[int, Sampled]] = []
         while not ended:
-            if self._waiting and self._done + self._slots - len(self._origin) >= max(1, REFILL_SHARE * self._slots):
-                self._refill()
-            if self._done == len(self._origin):
+            live = int((self._left > 0).sum())
+            if self._waiting and self._may_refill(live):
+                ended = self._refill(live)
+            elif live:
+                self._drop()
+                ended = self._step()
+            else:
                 break
-            origin, step = self._origin, self._step
-            chosen, scores = self._sampling.choose(self._batch.logits, self._uniform[origin, step])
-            live = ~self._finished
-            self._tokens[origin[live], step[live]] = chosen[live]
-            self._logprobs[origin[live], step[live]] = scores[live]
-            stopped = torch.isin(chosen, self._stops) | (self._last[origin] <= step)
-            new = stopped & live
-            if new.any():
-                ended = self._ended(new)
-                self._finished = self._finished | new
-                self._done += len(ended)
-            self._step = step + (~self._finished)
-            if self._done < len(self._finished):
-                self._next(chosen)
         return ended
 
-    def _ended(self, new: torch.Tensor) -> list[tuple[int, Sampled]]:
-        indices, lengths = self._origin[new].tolist(), (self._step[new] + 1).tolist()
-        rows = zip(self._tokens[indices].tolist(), self._logprobs[indices].tolist(), strict=True)
+    def _clear(self) -> None:
+        # of each slot: the prompt that it continues, tokens so far, tokens still to sample, length without the last
+        # token, and that token, which the cache does not hold yet
+        self._origin, self._done, self._left, self._lengths, self._last = np.zeros((5, self._batch.rows), np.int64)
+
+    def _may_refill(self, live: int) -> bool:
+        if self._batch.refills:
+            return self._slots - live >= max(1, self._batch.refill_share * self._slots)
+        return not live  # none joins before all have ended
+
+    def _refill(self, live: int) -> list[tuple[int, Sampled]]:
+        """Give the slots that are free the next prompts, and sample the first token of each."""
+        if not self._batch.refills:
+            self._batch.rows = min(self._slots, len(self._waiting))
+            self._clear()
+        at = np.flatnonzero(self._left == 0)[: min(self._slots - live, len(self._waiting))]
+        indices = np.array([self._waiting.popleft() for _ in at])
+        prompts = [tuple(self._prompts[index]) for index in indices]
+        self._origin[at], self._done[at], self._left[at] = indices, 0, self._limits[indices]
+        self._lengths[at] = [len(prompt) for prompt in prompts]
+        return self._record(at, *_column(self._batch.read(at, prompts, self._noise[indices, 0])))
+
+    def _step(self) -> list[tuple[int, Sampled]]:
+        """Sample a token of each sequence, or several where the device looks up less often."""
+        steps = min(self._batch.look_every, int(self._left.max()))
+        columns = np.minimum(self._done[:, None] + np.arange(steps), self._noise.shape[1] - 1)
+        noise = self._noise[self._origin[:, None], columns]
+        # what has ended goes on at the end of the longest, which is no further than all others must reach
+        lengths = np.where(self._left > 0, self._lengths, self._lengths[self._left > 0].max())
+        tokens, logprobs = self._batch.step(self._last, lengths, self._left, noise)
+        self._lengths += steps
+        return self._record(np.arange(len(self._left)), tokens, logprobs)
+
+    def _record(self, at: np.ndarray, tokens: np.ndarray, logprobs: np.ndarray) -> list[tuple[int, Sampled]]:
+        """Note tokens (n, k) of the slots ``at`` (n,), up to the end of each sequence; what has ended by them."""
+        left, steps = self._left[at], tokens.shape[1]
+        stops = np.isin(tokens, self._stops)
+        taken = np.minimum(left, np.where(stops.any(1), stops.argmax(1) + 1, steps))
+        row, step = (np.arange(steps) < taken[:, None]).nonzero()
+        require_numbers(logprobs[row, step], row)
+        origin, column = self._origin[at[row]], self._done[at[row]] + step
+        self._tokens[origin, column], self._logprobs[origin, column] = tokens[row, step], logprobs[row, step]
+        stopped = stops[np.arange(len(at)), taken - 1]  # of what had ended before, nothing is said
+        self._done[at] += taken
+        self._left[at] = np.where(stopped, 0, left - taken)
+        self._last[at] = tokens[:, -1]
+        ended = at[(left > 0) & (self._left[at] == 0)]
+        rows = zip(self._origin[ended].tolist(), self._done[ended].tolist(), strict=True)
         return [
-            (index, (tokens[:length], logprobs[:length]))
-            for index, length, (tokens, logprobs) in zip(indices, lengths, rows, strict=True)
+            (index, (self._tokens[index, :length].tolist(), self._logprobs[index, :length].tolist()))
+            for index, length in rows
         ]
 
-    def _refill(self) -> None:
-        """Give the slots that are free the next prompts."""
-        if not self._batch.refills:
-            if self._done < len(self._finished):
-                return  # what has been dropped left room, but none joins before all have ended
-            self._origin, self._step, self._finished = self._origin[:0], self._step[:0], self._finished[:0]
-        free = self._finished.nonzero()[:, 0].tolist()
-        used = len(self._origin)
-        slots = [*free, *range(used, self._slots)][: len(self._waiting)]
-        indices = [self._waiting.popleft() for _ in slots]
-        self._batch.read(slots, [tuple(self._prompts[index]) for index in indices])
-        more = max(0, max(slots) + 1 - used)
-        self._origin, self._step, self._finished = (
-            torch.cat([values, values.new_zeros(more)]) for values in (self._origin, self._step, self._finished)
+    def _drop(self) -> None:
+        """Where no prompt waits for their slots, drop sequences that have ended; the last ones move up."""
+        if self._waiting and self._batch.refills:
+            return
+        live = np.flatnonzero(self._left)
+        count = self._batch.fewer_rows(len(live), len(self._left))
+        if count == len(self._left):
+            return
+        order = np.arange(count)
+        movers = live[live >= count]
+        order[np.flatnonzero(self._left[:count] == 0)[: len(movers)]] = movers
+        self._origin, self._done, self._left, self._lengths, self._last = (
+            values[order] for values in (self._origin, self._done, self._left, self._lengths, self._last)
         )
-        at = torch.tensor(slots, device=self._device)
-        self._origin[at] = torch.tensor(indices, device=self._device)
-        self._step[at], self._finished[at] = 0, False
-        self._done = int(self._finished.sum())
-
-    def _next(self, chosen: torch.Tensor) -> None:
-        """Drop what has finished, where it is worth it, and run the model on the tokens (B,) of this step."""
-        waits = bool(self._waiting) and self._batch.refills
-        if not waits and self._batch.worth_dropping(self._done, len(self._finished)):
-            live = (~self._finished).nonzero()[:, 0]
-            self._batch.keep(live)
-            chosen, self._origin, self._step = chosen[live], self._origin[live], self._step[live]
-            self._finished, self._done = torch.zeros_like(chosen, dtype=torch.bool), 0
-        self._batch.step(chosen, ~self._finished)
+        self._batch.keep(order)
 
 
-def batch_of(model: Any, slots: int, limit: int) -> _Slots | _LeftPadded:
+def _column(drawn: Drawn) -> Drawn:
+    tokens, logprobs = drawn
+    return tokens[:, None], logprobs[:, None]
+
+
+def batch_of(model: Any, slots: int, limit: int, sampling: Sampling, stops: tuple[int, ...]) -> _Slots | _LeftPadded:
     """The slots of a model, or a batch for one whose layers are not plain attention."""
     in_place = prompt_cache(model.config)[1]
-    return _Slots(model, slots, limit) if in_place else _LeftPadded(model, limit)
+    return (_Slots if in_place else _LeftPadded)(model, slots, limit, sampling, stops)
 
 
 class _Batch:
-    """The sequences being sampled, and the logits (B, V) of their next tokens.
+    """The sequences being sampled. Equal prompts, such as those of a group, are run through the model once.
 
-    Equal prompts, such as those of a group, are run through the model once.
+    Args:
+        model: that samples.
+        slots: sequences at once.
+        limit: the most tokens of a reply.
+        sampling: how to draw.
+        stops: tokens that end a reply.
     """
 
-    logits: torch.Tensor
+    look_every = 1  # steps
+    refill_share = REFILL_SHARE
 
-    def __init__(self, model: Any, limit: int) -> None:
-        self.model, self.limit = model, limit
+    def __init__(self, model: Any, slots: int, limit: int, sampling: Sampling, stops: tuple[int, ...]) -> None:
+        self.model, self.rows, self.limit, self.sampling, self.stops = model, slots, limit, sampling, stops
         self.device = model.get_input_embeddings().weight.device
-        self.lengths = torch.zeros(0, dtype=torch.long, device=self.device)
 
-    def worth_dropping(self, done: int, count: int) -> bool:
-        """Whether so many of so many that have finished are worth the copy."""
-        return done >= FINISHED_SHARE * count
+    def fewer_rows(self, live: int, rows: int) -> int:
+        """To how many of so many rows it is worth going down, where so many are live."""
+        return min(rows, live if live == 1 else 4 * -(-live // 4))  # a CPU multiplies 3 rows no faster than 4
+
+    def close(self) -> None:
+        """There is nothing to give back."""
+
+    def _on_device(self, values: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
+
+    def _draw(self, logits: torch.Tensor, noise: np.ndarray) -> Drawn:
+        """Tokens (b,) and their log-probabilities."""
+        tokens, logprobs = self.sampling.choose(logits, self._on_device(noise))
+        return tokens.cpu().numpy(), logprobs.cpu().numpy()
 
     def _padded(self, prompts: list[tuple[int, ...]], *, left: bool) -> torch.Tensor:
         """Prompts (B, T), filled up with some token that is never seen."""
@@ -293,149 +348,135 @@ class _Batch:
 
 
 class _Slots(_Batch):
-    """Sequences in slots of a cache that is written in place, each at its own length."""
+    """Sequences in slots of a cache that is written in place, each at its own length.
+
+    On a GPU a step has static shapes, and is replayed as a CUDA graph: a number of slots of 1, 2, 3, 4, 6, 8, 12, …,
+    which attend to 256, 512, … columns. Where no graph can be made of a model, a warning says so, and its kernels are
+    launched one after another, as they are on a CPU.
+    """
 
     refills = True
 
-    def __init__(self, model: Any, slots: int, limit: int) -> None:
-        super().__init__(model, limit)
-        self.slots, self.capacity = slots, 0
-        self.filled = SlotLengths(self.lengths)
-        self.cache: Any = None
-        # what a step has to be like on a GPU, where it is replayed: all columns, whatever holds
-        self.static = self.device.type == "cuda"
-        self.graphs: dict[int, _Graph] = {}
+    def __init__(self, model: Any, slots: int, limit: int, sampling: Sampling, stops: tuple[int, ...]) -> None:
+        super().__init__(model, slots, limit, sampling, stops)
+        mark: Any = None
+        kept = None
+        self._set_pace()
+        if self.static:
+            self.rows = row_bucket(slots)
+            mark = signature(model)
+            kept = KEPT.pop(model, None)
+        if kept is None or kept.signature != mark or kept.slots < self.rows:
+            kept = SlotMemory(mark, self.rows)
+        self.memory = kept
 
-    def read(self, slots: Sequence[int], prompts: list[tuple[int, ...]]) -> None:
-        """Begin these slots with these prompts."""
-        at = torch.tensor(slots, device=self.device)
-        if more := max(0, max(slots) + 1 - len(self.lengths)):
-            self.lengths = torch.cat([self.lengths, self.lengths.new_zeros(more)])
-        self.lengths[at] = torch.tensor([len(prompt) for prompt in prompts], device=self.device)
-        for chunk in self._chunks([*dict.fromkeys(prompts)]):
+    def _set_pace(self) -> None:
+        self.static = replays(self.model, self.device)
+        self.look_every = LOOK_EVERY if self.static else 1
+        self.refill_share = STATIC_REFILL_SHARE if self.static else REFILL_SHARE
+
+    def close(self) -> None:
+        """Leave the memory to the next call, where it is small."""
+        if self.static and self.memory.size <= kept_bytes(self.device):
+            KEPT[self.model] = self.memory
+
+    def fewer_rows(self, live: int, rows: int) -> int:
+        """On a GPU halves, of which there are graphs."""
+        if not self.static:
+            return super().fewer_rows(live, rows)
+        while live <= rows // 2:
+            rows //= 2
+        return rows
+
+    def read(self, at: np.ndarray, prompts: list[tuple[int, ...]], noise: np.ndarray) -> Drawn:
+        """Begin slots ``at`` (n,) with prompts; the first tokens (n,), drawn by ``noise`` (n,)."""
+        tokens, logprobs = np.zeros(len(at), np.int64), np.zeros(len(at), np.float32)
+        vocabulary = self.model.config.get_text_config().vocab_size
+        at_once = LOGITS_AT_ONCE * (16 if self.device.type == "cuda" else 1)
+        for chunk in prompt_chunks([*dict.fromkeys(prompts)], at_once // vocabulary):
             logits, cache = self._read(chunk)
             self._reserve(len(chunk[0]) + min(self.limit, FIRST_COLUMNS), cache)
             numbers = {prompt: number for number, prompt in enumerate(chunk)}
-            members = [index for index, prompt in enumerate(prompts) if prompt in numbers]
-            which = torch.tensor([numbers[prompts[index]] for index in members], device=self.device)
-            for layer, states in zip(self.cache.layers, cache.layers, strict=True):
-                layer.put(at[members], states.keys[which], states.values[which])
-            self._set_logits(at[members], logits[which])
+            members = np.array([index for index, prompt in enumerate(prompts) if prompt in numbers])
+            which = self._on_device(np.array([numbers[prompts[index]] for index in members]))
+            slots = self._on_device(at[members])
+            for layer, states in zip(self.memory.cache.layers, cache.layers, strict=True):
+                layer.put(slots, states.keys[which], states.values[which])
+            tokens[members], logprobs[members] = self._draw(logits[which], noise[members])
+        return tokens, logprobs
 
-    def _set_logits(self, slots: torch.Tensor, logits: torch.Tensor) -> None:
-        old = self.logits if hasattr(self, "logits") else logits[:0]
-        new = logits.new_zeros(len(self.lengths), logits.shape[1])
-        new[: len(old)] = old
-        new[slots] = logits
-        self.logits = new
+    def step(self, last: np.ndarray, lengths: np.ndarray, left: np.ndarray, noise: np.ndarray) -> Drawn:
+        """Append ``last`` (b,) to sequences of these ``lengths``, and sample k tokens of each by ``noise`` (b, k)."""
+        columns = int(lengths.max()) + noise.shape[1]
+        if columns > self.memory.capacity:
+            self._reserve(max(columns, 2 * self.memory.capacity))
+        filled = self.memory.filled
+        filled.columns = min(self.memory.capacity, column_bucket(columns)) if self.static else columns
+        filled.uniform = not self.static and bool((lengths == lengths[0]).all())
+        state = self._on_device(np.stack([last, lengths, left]))
+        if self.static:
+            return self._replayed(state, self._on_device(noise))
+        return _column(self._draw(self._logits(state[0], state[1]), noise[:, 0]))
 
-    def _chunks(self, prompts: list[tuple[int, ...]]) -> Iterator[list[tuple[int, ...]]]:
-        """Prompts, the longest first, that are read at once: logits are made at every length among them."""
-        vocabulary = self.model.config.get_text_config().vocab_size
-        chunk: list[tuple[int, ...]] = []
-        for prompt in sorted(prompts, key=lambda ids: -len(ids)):
-            lengths = {len(ids) for ids in (*chunk, prompt)}
-            if chunk and len(lengths) > 1 and (len(chunk) + 1) * len(lengths) * vocabulary > LOGITS_AT_ONCE:
-                yield chunk
-                chunk = []
-            chunk.append(prompt)
-        yield chunk
-
-    def step(self, tokens: torch.Tensor, live: torch.Tensor) -> None:
-        """Append a token (B,) to each sequence; what has finished stays as long as it is."""
-        columns = int(self.lengths.max()) + 1
-        if columns > self.capacity:
-            self._reserve(max(columns, 2 * self.capacity))
-        self.filled.columns = self.capacity if self.static else columns
-        self.filled.uniform = not self.static and bool((self.lengths == columns - 1).all())
-        self.logits = self._replayed(tokens) if self.static else self._step(tokens, self.lengths)
-        self.lengths = self.lengths + live
-
-    def keep(self, indices: torch.Tensor) -> None:
-        """Continue with the sequences of these slots, in this order."""
-        columns = int(self.lengths.max())
-        for layer in self.cache.layers:
-            layer.keep(indices, columns)
-        self.logits, self.lengths = self.logits[indices], self.lengths[indices]
-
-    def worth_dropping(self, done: int, count: int) -> bool:
-        """On a GPU where half have finished: a graph is made for each number of slots."""
-        return 2 * done >= count if self.static else super().worth_dropping(done, count)
+    def keep(self, order: np.ndarray) -> None:
+        """Continue with the sequences of these slots (n,), in this order; few of them have another slot than before."""
+        moved = np.flatnonzero(order != np.arange(len(order)))
+        if len(moved):
+            sources, targets = self._on_device(order[moved]), self._on_device(moved)
+            for layer in self.memory.cache.layers:
+                layer.move(sources, targets, self.memory.capacity)
 
     def _read(self, prompts: list[tuple[int, ...]]) -> tuple[torch.Tensor, Any]:
         """Logits (n, V) after prompts, and their cache. Padded on the right: causal attention needs no mask."""
         ids = self._padded(prompts, left=False)
         cache, _ = prompt_cache(self.model.config)
-        last = torch.tensor([len(prompt) - 1 for prompt in prompts], device=self.device)
-        ends: torch.Tensor = torch.unique(last)
-        logits = self._forward(ids, cache, None, None, keep=1 if len(ends) == 1 else ends)
-        return logits[torch.arange(len(prompts), device=self.device), torch.searchsorted(ends, last)], cache
+        last = [len(prompt) - 1 for prompt in prompts]
+        ends = sorted({*last})
+        keep = 1 if len(ends) == 1 else torch.tensor(ends, device=self.device)
+        logits = self._forward(ids, cache, None, None, keep=keep)
+        columns = torch.tensor([ends.index(end) for end in last], device=self.device)
+        return logits[torch.arange(len(prompts), device=self.device), columns], cache
 
-    def _step(self, tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    def _logits(self, tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Logits (B, V) after a token (B,) at the end of each sequence, which is written at ``lengths``."""
-        self.filled.tensor = lengths
-        mask = None if self.filled.uniform else self._mask(lengths)
-        return self._forward(tokens[:, None], self.cache, lengths[:, None], mask)[:, -1]
+        filled = self.memory.filled
+        filled.tensor = lengths
+        mask = None if filled.uniform else slot_mask(self.model, lengths, filled.columns)
+        return self._forward(tokens[:, None], self.memory.cache, lengths[:, None], mask)[:, -1]
 
-    def _mask(self, lengths: torch.Tensor) -> torch.Tensor:
-        """Hides the columns beyond each sequence's own, the new one not."""
-        hidden = torch.arange(self.filled.columns, device=self.device) > lengths[:, None]
-        implementation = self.model.config._attn_implementation
-        if implementation in (GROUPED, "sdpa", "eager") and getattr(self.model, "_supports_sdpa", False):
-            # What attention adds to its scores, made once for all layers.
-            dtype = self.model.get_input_embeddings().weight.dtype
-            bias = torch.zeros(hidden.shape, dtype=dtype, device=self.device)
-            return bias.masked_fill_(hidden, torch.finfo(dtype).min)[:, None, None]
-        return (~hidden).long()
+    def _reserve(self, columns: int, like: Any = None) -> None:
+        self.memory.reserve(column_bucket(columns) if self.static else columns, like)
 
-    def _reserve(self, capacity: int, like: Any = None) -> None:
-        """See that there are so many columns."""
-        if self.cache is None:
-            layers: list[Any] = [
-                SlotLayer(self.filled, states.keys, states.values, self.slots, capacity) for states in like.layers
-            ]
-            self.cache = Cache(layers=layers)
-        elif capacity > self.capacity:
-            for layer in self.cache.layers:
-                layer.grow(capacity)
-        else:
-            return
-        self.capacity = capacity
-        self.graphs.clear()
+    def _replayed(self, state: torch.Tensor, noise: torch.Tensor) -> Drawn:
+        """The steps of a GPU, by the graph of such a step; on a CPU the same without a graph."""
+        memory = self.memory
+        key = (state.shape[1], memory.filled.columns, self.sampling, self.stops)
+        if key not in memory.graphs:
+            vocabulary = self.model.get_input_embeddings().weight.shape[0]
+            memory.graphs[key] = StepGraph(state.shape[1], self.stops, vocabulary, self.device)
+        graph = memory.graphs[key]
+        graph.load(state, noise)
+        if self.device.type == "cuda" and graph.graph is None:
+            self._capture(graph)
+            graph.load(state, noise)
+        drawn = graph(noise.shape[1], self._logits, self.sampling.choose)
+        self._set_pace()
+        return drawn
 
-    def _replayed(self, tokens: torch.Tensor) -> torch.Tensor:
-        """The step of a GPU, as a graph from the second time that a number of slots is stepped."""
-        count = len(tokens)
-        if self.device.type != "cuda":
-            return self._step(tokens, self.lengths)
-        if count not in self.graphs:
-            self.graphs[count] = _Graph(self._step, tokens, self.lengths)
-        return self.graphs[count](tokens, self.lengths)
-
-
-class _Graph:
-    """A step as a CUDA graph. It reads the weights where they are: new values are written in place."""
-
-    def __init__(
-        self, step: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], tokens: torch.Tensor, lengths: torch.Tensor
-    ) -> None:
-        self.tokens, self.lengths = tokens.clone(), lengths.clone()
-        warm_up: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        warm_up.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(warm_up):
-            for _ in range(2):  # libraries allocate in their first calls; the same column is written again
-                step(self.tokens, self.lengths)
-        torch.cuda.current_stream().wait_stream(warm_up)
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
-            self.logits = step(self.tokens, self.lengths)
-
-    def __call__(self, tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """Logits (B, V), overwritten by the next call."""
-        self.tokens.copy_(tokens)
-        self.lengths.copy_(lengths)
-        self.graph.replay()
-        return self.logits
+    def _capture(self, graph: StepGraph) -> None:
+        if self.memory.pool is None:
+            self.memory.pool = torch.cuda.graph_pool_handle()
+        try:
+            graph.capture(self._logits, self.sampling.choose, self.memory.pool)
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            GRAPHLESS.add(self.model)
+            warnings.warn(
+                f"no CUDA graph can be made of {type(self.model).__name__}, so each step launches its kernels one by "
+                f"one, which is slower: {str(error).strip().splitlines()[0]}",
+                stacklevel=2,
+            )
 
 
 class _LeftPadded(_Batch):
@@ -443,33 +484,37 @@ class _LeftPadded(_Batch):
 
     refills = False
 
-    def read(self, slots: Sequence[int], prompts: list[tuple[int, ...]]) -> None:
-        """Begin with these prompts, as many as there are slots."""
+    def read(self, at: np.ndarray, prompts: list[tuple[int, ...]], noise: np.ndarray) -> Drawn:
+        """Begin with these prompts (n,), as many as there are slots; the first tokens (n,), drawn by ``noise``."""
         unique = {prompt: index for index, prompt in enumerate(dict.fromkeys(prompts))}
-        self.lengths = torch.tensor([len(prompt) for prompt in unique], device=self.device)
-        self.columns = int(self.lengths.max())
+        lengths = torch.tensor([len(prompt) for prompt in unique], device=self.device)
+        self.columns = int(lengths.max())
         cache: Any = prompt_cache(self.model.config)[0]
         self.cache = cache
         columns = torch.arange(self.columns + self.limit, device=self.device)
-        padding = self.columns - self.lengths[:, None]
+        padding = self.columns - lengths[:, None]
         self.mask = (columns >= padding).long()
         positions = (columns[: self.columns] - padding).clamp(min=0)
         ids = self._padded([*unique], left=True)
-        self.logits = self._forward(ids, self.cache, positions, self.mask[:, : self.columns])[:, -1]
+        logits = self._forward(ids, self.cache, positions, self.mask[:, : self.columns])[:, -1]
+        which = np.array([unique[prompt] for prompt in prompts])
         if len(unique) < len(prompts):
-            self.keep(torch.tensor([unique[prompt] for prompt in prompts], device=self.device))
+            self.keep(which)
+        return self._draw(logits[self._on_device(which)], noise)
 
-    def step(self, tokens: torch.Tensor, live: torch.Tensor) -> None:
-        """Append a token (B,) to each sequence."""
-        mask = self.mask[:, : self.columns + 1]
-        self.logits = self._forward(tokens[:, None], self.cache, self.lengths[:, None], mask)[:, -1]
+    def step(self, last: np.ndarray, lengths: np.ndarray, left: np.ndarray, noise: np.ndarray) -> Drawn:
+        """As `_Slots.step`, of one token."""
         self.columns += 1
-        self.lengths = self.lengths + 1
+        positions = self._on_device(lengths)[:, None]
+        ids = self._on_device(last)[:, None]
+        logits = self._forward(ids, self.cache, positions, self.mask[:, : self.columns])[:, -1]
+        return _column(self._draw(logits, noise[:, 0]))
 
-    def keep(self, indices: torch.Tensor) -> None:
+    def keep(self, order: np.ndarray) -> None:
         """Continue with the sequences of these indices, in this order; an index may occur more than once."""
+        indices = self._on_device(order)
         self.cache.reorder_cache(indices)
-        self.logits, self.lengths, self.mask = self.logits[indices], self.lengths[indices], self.mask[indices]
+        self.mask = self.mask[indices]
 
 
 class TransformersAgent(TokenAgent):

@@ -16,6 +16,7 @@ from transformers import (
     MistralForCausalLM,
 )
 
+from rlvr.agents.models import sampling
 from rlvr.agents.models import transformers as sampler
 from rlvr.agents.models.sampling import uniforms
 from rlvr.agents.models.tiny import tiny_policy
@@ -98,9 +99,9 @@ def test_a_slot_is_refilled_as_soon_as_its_sequence_has_ended(model, monkeypatch
     steps: list[int] = []
     step = sampler._Slots.step
 
-    def note(self, tokens: torch.Tensor, live: torch.Tensor) -> None:
-        steps.append(int(live.sum()))
-        step(self, tokens, live)
+    def note(self, last: np.ndarray, lengths: np.ndarray, left: np.ndarray, noise: np.ndarray) -> Any:
+        steps.append(int((left > 0).sum()))
+        return step(self, last, lengths, left, noise)
 
     monkeypatch.setattr(sampler._Slots, "step", note)
     prompts = [[7, 8, 9, 10, 11]] + [[5, 6]] * 9
@@ -118,20 +119,73 @@ def test_replies_of_one_step_end_in_the_order_of_their_slots(model):
     assert [len(ids) for index, (ids, _) in sorted(ended)] == limits
 
 
-def test_steps_of_static_shapes_give_the_same_replies(model, monkeypatch):
-    """What a GPU replays as a graph: every step attends to all columns, and a mask hides those that hold nothing."""
+@pytest.fixture
+def static(monkeypatch) -> None:
+    """Steps as a GPU replays them, without the graph: all columns, halves of the slots, a look at every fourth."""
+    monkeypatch.setattr(sampler, "replays", lambda *_: True)
+    monkeypatch.setattr(sampler, "kept_bytes", lambda *_: 2**30)
+    monkeypatch.setattr(sampling, "STATIC_COLUMNS", 16)  # the cache grows again and again
+
+
+def kept_graphs(model: Any) -> set[tuple[int, int]]:
+    return {key[:2] for key in sampling.KEPT[model].graphs}
+
+
+@pytest.mark.parametrize("slots", [1, 5, 6, 20])
+def test_steps_of_static_shapes_give_the_same_replies(model, slots: int, request):
     prompts = prompts_of(20)
-    expected = drawn(model, prompts, 6)
-    begin = sampler._Slots.__init__
+    limits = [1 + 3 * (index % 13) for index in range(20)]
+    expected = drawn(model, prompts, 6, limits)
+    request.getfixturevalue("static")
+    for _ in range(2):  # the second time in the memory of the first
+        assert_same(drawn(model, prompts, slots, limits), expected)
+    assert all(count in (1, 2, 3, 4, 6, 8, 12, 24) for count, _ in kept_graphs(model))
 
-    def static(self, *arguments: Any) -> None:
-        begin(self, *arguments)
-        self.static = True
 
-    monkeypatch.setattr(sampler._Slots, "__init__", static)
-    assert_same(drawn(model, prompts, 6), expected)
-    monkeypatch.setattr(sampler, "FIRST_COLUMNS", 2)  # the cache grows again and again
-    assert_same(drawn(model, prompts, 6), expected)
+def test_static_steps_draw_as_others_do_with_what_cuts_the_vocabulary(model, request):
+    prompts, limits = prompts_of(9), [LIMIT] * 9
+    for settings in (Sampling(temperature=0.7, top_k=9), Sampling(top_p=0.8), Sampling(greedy=True)):
+        expected = sample(model, prompts, limits, noise_of(prompts, limits), ENDS, settings, 4)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sampler, "replays", lambda *_: True)
+            assert_same(sample(model, prompts, limits, noise_of(prompts, limits), ENDS, settings, 4), expected)
+
+
+def test_a_graph_is_kept_until_what_it_reads_has_moved_or_its_adapter_is_another(static):
+    """New weights are written in place; an adapter that is switched off is no constant of a graph."""
+    from peft import LoraConfig, get_peft_model
+
+    prompts = prompts_of(4)
+    policy = get_peft_model(tiny_policy(hidden=32, layers=1)[0], LoraConfig(r=2, init_lora_weights=False))
+    adapted = drawn(policy, prompts)
+    memory = sampling.KEPT[policy]
+    with torch.no_grad():
+        for weight in policy.parameters():
+            weight.mul_(1.01)
+    moved = drawn(policy, prompts)
+    assert sampling.KEPT[policy] is memory
+    assert moved != adapted
+    with policy.disable_adapter():
+        assert drawn(policy, prompts) != moved
+        assert sampling.KEPT[policy] is not memory
+    assert drawn(policy, prompts) == moved
+    memory = sampling.KEPT[policy]
+    for weight in policy.parameters():
+        weight.data = weight.data.clone()
+    assert drawn(policy, prompts) == moved
+    assert sampling.KEPT[policy] is not memory
+
+
+def test_two_calls_at_once_have_memory_of_their_own(model, static):
+    prompts, limits = prompts_of(6), [LIMIT] * 6
+    expected = drawn(model, prompts)
+    each = [sample_each(model, prompts, limits, noise_of(prompts, limits), ENDS, Sampling(), 3) for _ in range(2)]
+    ended: list[dict[int, Any]] = [{}, {}]
+    for pairs in zip(*each, strict=True):
+        for replies, (index, reply) in zip(ended, pairs, strict=True):
+            replies[index] = reply
+    for replies in ended:
+        assert_same([replies[index] for index in range(6)], expected)
 
 
 def test_prompts_of_many_lengths_under_a_large_vocabulary_are_read_in_parts(model, monkeypatch):
