@@ -1,5 +1,5 @@
 """Traces that other tools wrote, each as a `Trace`: chats, results and message graphs of verifiers, completions of TRL,
-logs of Inspect, trajectories of Harbor (ATIF) and rollouts of tinker-cookbook.
+logs of Inspect, trajectories of Harbor (ATIF), rollouts of NeMo Gym and of tinker-cookbook.
 
 Lines of JSON are told apart by their fields, whatever the file is called. Inspect's ``.eval`` is a zip of JSON files;
 TRL's completions are Parquet.
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rlvr.adapters.viewer.messages import message_of, messages_of
+from rlvr.adapters.viewer.nemo_gym_records import is_nemo_gym, nemo_gym_trace
 from rlvr.adapters.viewer.traces import (
     ChatMessage,
     NotATrace,
@@ -60,6 +61,8 @@ def trace_of(record: Any) -> Trace:
         return tinker_trace(record)
     if is_verifiers(record):
         return verifiers_trace(record)
+    if is_nemo_gym(record):
+        return nemo_gym_trace(record)
     if isinstance(record.get("messages"), list) and "epoch" in record and "scores" in record:
         return inspect_trace(record)
     if "prompt" in record and "completion" in record:

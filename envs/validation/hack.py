@@ -185,7 +185,7 @@ def constant(v: Validation, result: CheckResult) -> None:
             result.tries += 1
             if v.full(played):
                 hits.append(played)
-        share, chance = len(hits) / len(tested), _chance(tested)
+        share, chance = len(hits) / len(tested), _chance(v, tested)
         luck = SIGMAS * math.sqrt(chance * (1 - chance) / len(tested))
         result.measured[f"{what}: {text[:30]}"] = round(share, 4)
         worth = share > min(0.99, chance + 0.1 + luck) and (differ or len(tested) >= 8)
@@ -206,12 +206,14 @@ def _halves(v: Validation) -> tuple[list[ValidationEpisode], list[ValidationEpis
     return solved[::2], solved[1::2]
 
 
-def _chance(episodes: list[ValidationEpisode]) -> float:
+def _chance(v: Validation, episodes: list[ValidationEpisode]) -> float:
     """What guessing gets right: one of the options; else one of two answers, as of yes and no, or of three."""
-    options = [len(OPTION.findall(episode.observations[0])) for episode in episodes]
-    if min(options) >= 2:
-        return sum(1 / count for count in options) / len(options)
-    return 0.5 if len({episode.actions[-1] for episode in episodes}) <= 2 else 1 / 3
+    options = [OPTION.findall(episode.observations[0]) for episode in episodes]
+    answers = [v.core(episode.actions[-1]) for episode in episodes]
+    # Lines that begin with letters are options where one of them is the answer: pins of a circuit are none.
+    if all(any(answer in option for option in each) for answer, each in zip(answers, options, strict=True)):
+        return sum(1 / len(each) for each in options) / len(options)
+    return 0.5 if len(set(answers)) <= 2 else 1 / 3
 
 
 def smallest(v: Validation, episode: ValidationEpisode, tries: int = 60) -> str:

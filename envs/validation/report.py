@@ -14,7 +14,7 @@ from rlvr.envs.tasks.wording import counted
 Severity = Literal["note", "low", "medium", "high"]
 SEVERITIES: Final[tuple[Severity, ...]] = ("note", "low", "medium", "high")
 Status = Literal["pass", "fail", "skip", "unfinished", "error"]
-GROUPS: Final = ("Sound", "Clear", "Hard to game", "Learnable")
+GROUPS: Final = ("Sound", "Clear", "Hard to game", "Learnable", "Healthy rollouts")
 MAX_TEXT: Final = 300  # characters of a finding
 MAX_COMMAND: Final = 2_000  # characters of actions in a command; longer ones stand in the JSON report alone
 

@@ -79,7 +79,7 @@ def reward_well_formed(v: Validation, result: CheckResult) -> None:
     "Parts of the reward that are named add up to it.",
     number=33,
     severity="low",
-    remedy="ValidationReport each part with its weight, so that their sum is the reward.",
+    remedy="Report each part with its weight, so that their sum is the reward.",
 )
 def reward_attribution(v: Validation, result: CheckResult) -> None:
     """Add up what the info names as parts of the reward."""

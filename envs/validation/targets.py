@@ -20,18 +20,23 @@ from rlvr.envs.core.registry import full_id
 from rlvr.envs.core.task import Task
 from rlvr.envs.core.text_env import TextEnv
 from rlvr.envs.validation.subject import observation_text
+from rlvr.envs.validation.suites import ShippedGem, ShippedReasoningGym, ShippedTextArena, is_openenv_folder, serving
 
 # What stands before a colon, with the id that it is made by and the setting that the rest of the text is.
+OPENENV: Final = "rlvr/openenv.Remote-v0"
 BRIDGES: Final = {
-    "openenv": ("rlvr/openenv.Remote-v0", "url"),
+    "openenv": (OPENENV, "url"),
     "ors": ("rlvr/ors.Remote-v0", "url"),
     "nemo_gym": ("rlvr/nemo_gym.Remote-v0", "url"),
     "verifiers": ("rlvr/verifiers.Taskset-v0", "taskset"),
     "harbor": ("rlvr/harbor.Tasks-v0", "folder"),
     "gymnasium": ("rlvr/Gymnasium-v0", "env"),
-    "rg": ("rlvr/rg.{}-v0", ""),
-    "gem": ("rlvr/gem.{}-v0", ""),
-    "textarena": ("rlvr/textarena.{}-v0", ""),
+}
+# Packages whose environments are validated as they are shipped, not as the bridges of the same names mend them.
+SUITES: Final[Mapping[str, Callable[..., gym.Env[Any, Any]]]] = {
+    "rg": ShippedReasoningGym,
+    "gem": ShippedGem,
+    "textarena": ShippedTextArena,
 }
 TABLES: Final = (".jsonl", ".json", ".csv", ".parquet")
 _ATTRIBUTE: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
@@ -47,11 +52,12 @@ class Target:
 
 
 def names_code(target: str) -> bool:
-    """Whether a target is a module or a file, whose code is run by importing it."""
+    """Whether a target is a module or a file, whose code importing it runs, or a folder whose server is started."""
     head, colon, tail = target.rpartition(":")
-    if target.endswith(".py"):
+    if target.endswith(".py") or is_openenv_folder(Path(target)):
         return True
-    return bool(colon) and target.partition(":")[0] not in BRIDGES and not tail.startswith("//") and head != ""
+    prefix = target.partition(":")[0]
+    return bool(colon) and prefix not in {**BRIDGES, **SUITES} and not tail.startswith("//") and head != ""
 
 
 def resolve(target: str, settings: Mapping[str, Any]) -> Target:
@@ -63,6 +69,8 @@ def resolve(target: str, settings: Mapping[str, Any]) -> Target:
     """
     if names_code(target):
         require_code(f"the target {target!r}")
+        if is_openenv_folder(Path(target)):
+            return Target(target, serving(Path(target), lambda url: make_env(OPENENV, url=url, **settings)))
         head, _, name = target.rpartition(":") if not target.endswith(".py") else (target, "", "")
         if "/" in name or re.search(r"-v\d+$", name):
             return _registered(target, settings)
@@ -70,9 +78,11 @@ def resolve(target: str, settings: Mapping[str, Any]) -> Target:
         return _object(target, _attribute(target, module, name), settings)
     prefix, colon, rest = target.partition(":")
     path = Path(target)
+    if colon and prefix in SUITES:
+        return Target(target, lambda: SUITES[prefix](rest, **settings))
     if colon and prefix in BRIDGES:
         env_id, setting = BRIDGES[prefix]
-        return _registered(env_id.format(rest), {**({setting: rest} if setting else {}), **settings}, target)
+        return _registered(env_id, {setting: rest, **settings}, target)
     if path.is_dir():
         return _registered("rlvr/harbor.Tasks-v0", {"folder": target, **settings}, target)
     if path.suffix in TABLES:

@@ -81,6 +81,7 @@ def play(options: argparse.Namespace, rest: list[str]) -> int:
 
 def validate(options: argparse.Namespace, rest: list[str]) -> int:
     """Validate a target; the exit status is that of RFC 008."""
+    from rlvr.adapters.rollout_health import reads_as_rollouts, rollout_report
     from rlvr.envs.validation.report import Replay
     from rlvr.envs.validation.targets import require_allowed
     from rlvr.envs.validation.watched import replayed, validate_target
@@ -94,9 +95,12 @@ def validate(options: argparse.Namespace, rest: list[str]) -> int:
     for path in (options.json, options.openenv, options.markdown, options.html):
         if path is not None:
             require_new(path, options.force)
-    report = validate_target(
-        options.target, settings, tasks=options.tasks, seed=options.seed, minutes=options.minutes,
-    )  # fmt: skip
+    if not settings and reads_as_rollouts(Path(options.target)):
+        report = rollout_report(Path(options.target))
+    else:
+        report = validate_target(
+            options.target, settings, tasks=options.tasks, seed=options.seed, minutes=options.minutes,
+        )  # fmt: skip
     report.flags = tuple(_flags(options))
     _write(options, report)
     print(report)
@@ -223,7 +227,8 @@ def _add_validate(commands: Any) -> None:
     validating.add_argument(
         "target",
         help="an id, file.py:Class, module:Class, a server as openenv:URL, ors:URL or nemo_gym:URL, verifiers:NAME, "
-        "rg:NAME, gem:NAME, textarena:NAME, gymnasium:ID, a folder of Harbor's tasks, or a table of rows",
+        "rg:NAME, gem:NAME, textarena:NAME, gymnasium:ID, a folder of Harbor's tasks or of OpenEnv, "
+        "a table of rows, or a file of rollouts",
     )
     validating.add_argument("--tasks", type=int, help="tasks of each level; 8, and 24 of all levels, if left out")
     validating.add_argument("--seed", type=int, default=0, help="which tasks")
