@@ -26,6 +26,7 @@ pytest.importorskip("PIL")
 from rlvr.adapters import connect, connect_vector
 from rlvr.adapters.serving import wire
 from rlvr.adapters.serving.connect import RemoteError
+from rlvr.adapters.serving.connection import WireConnection
 from rlvr.adapters.serving.serve import EnvServer
 
 from ..children import start
@@ -442,13 +443,13 @@ BYTES: dict[str, Callable[[socket.socket], Any]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BYTES)
 def test_bytes_that_are_no_server_are_a_connection_error(name: str, monkeypatch):
-    monkeypatch.setattr("rlvr.adapters.serving.connection.OPEN_SECONDS", 1.0)
+    monkeypatch.setitem(WireConnection.__init__.__kwdefaults__, "open_seconds", 1.0)
     with raw(BYTES[name]) as url, pytest.raises(ConnectionError):
         play(url)
 
 
 def test_a_server_that_says_nothing_is_a_connection_error(monkeypatch):
-    monkeypatch.setattr("rlvr.adapters.serving.connection.OPEN_SECONDS", 0.3)
+    monkeypatch.setitem(WireConnection.__init__.__kwdefaults__, "open_seconds", 0.3)
     with raw(lambda link: link.recv(1 << 16) and link.recv(1 << 16)) as url, pytest.raises(ConnectionError):
         play(url)
     with raw(lambda link: upgraded(link, b"")) as url, pytest.raises(ConnectionError):

@@ -219,6 +219,7 @@ def test_a_policy_of_a_role_has_several_players(tmp_path: Path):
         "env": {"id": "rlvr/Clues-v0", "system": False, "settings": {"opponents": ["self"], "brief": True, "tries": 3}},
         "sampling": {"max_new_tokens": 4, "max_length": 2048},
         "self_play": {"policies": {"givers": [0, 2], "guessers": [1, 3]}},
+        "warm_start": {"steps": 0, "mixed_steps": 0},
         "evaluation": {"episodes": 2, "panel": ["random"]},
         "steps": 1,
     }

@@ -198,9 +198,9 @@ def test_forms_of_different_values_are_different():
 @pytest.mark.slow
 @pytest.mark.parametrize("split", ["train", "test"])
 @pytest.mark.parametrize("level", ALL_LEVELS)
-def test_the_expert_earns_one_on_200_seeds(level, split):
+def test_the_expert_earns_one_on_many_seeds(level, split):
     env = made(level, split)
-    for seed in range(200 if split == "train" else 40):
+    for seed in range(60 if split == "train" else 20):
         env.reset(seed=seed)
         over, reward = False, 0.0
         while not over:
