@@ -318,10 +318,10 @@ def times(report: Report, options: argparse.Namespace) -> None:
     """How fast is it, and what does it hold?"""
     for size in options.sizes:
         shape = SHAPES[size]
-        with report.figure(f"{size}, update", 60.0 if not options.small else 1.0) as go:
+        with report.figure(f"{size}, update", 20.0 if not options.small else 1.0) as go:
             if go:
                 _time_update(report, size, shape, options)
-        with report.figure(f"{size}, sampling", 60.0 if not options.small else 1.0) as go:
+        with report.figure(f"{size}, sampling", 20.0 if not options.small else 1.0) as go:
             if go:
                 _time_sampling(report, size, build(shape, torch.bfloat16, options.device), options)
         with report.figure(f"{size}, weights to a copy") as go:
