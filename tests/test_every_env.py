@@ -40,7 +40,9 @@ from .group_isolation import PrivateValue, check_interleaved, check_members
 sys.path.insert(0, str(Path(__file__).parent / "envs"))
 Drawing = importlib.import_module("private_kit").Drawing
 
-CODING = {f"rlvr/{name}-v0" for name in "HumanEval MBPP CodeContests CodeTests CodeRepair GSM8K-Python".split()}
+CODING = {
+    f"rlvr/{name}-v0" for name in "HumanEval MBPP CodeContests CodeTests CodeRepair RepoRepair GSM8K-Python".split()
+}
 HELD = any(probe_tier(tier).holds for tier in NATIVE)
 REFUSED = CODING if not HELD else set()  # they refuse where no sandbox holds
 if not probe_tier("T3").holds and (not HELD or os.geteuid() != 0):

@@ -101,6 +101,12 @@ class _Fuelled(ast.NodeTransformer):
     visit_For = visit_While = visit_FunctionDef = _with_tick
 
 
+def with_fuel(tree: ast.Module) -> ast.Module:
+    """The tree with a call of ``_tick`` in every round of a loop and every call."""
+    _Fuelled().visit(tree)
+    return tree
+
+
 def count_changes(source: str) -> int:
     """How many changes a program has."""
     mutator = _Mutator(())
@@ -122,7 +128,7 @@ def results(
     Raises:
         OutOfFuel: one of the calls does not come to an end.
     """
-    tree = _Fuelled().visit(_Mutator(chosen).visit(ast.parse(source)))
+    tree = with_fuel(_Mutator(chosen).visit(ast.parse(source)))
     left = fuel
 
     def tick() -> None:

@@ -19,7 +19,7 @@ from rlvr.envs.sandbox import probes
 from rlvr.envs.tools import MCP, Call, write_call
 
 ROOT = Path(__file__).parents[2]
-NEEDS_SANDBOX = ("rlvr/CodeTests-v0", "rlvr/CodeRepair-v0", "rlvr/GSM8K-Python-v0")
+NEEDS_SANDBOX = ("rlvr/CodeTests-v0", "rlvr/CodeRepair-v0", "rlvr/RepoRepair-v0", "rlvr/GSM8K-Python-v0")
 
 
 def _worlds() -> ModuleType:

@@ -22,7 +22,9 @@ from ..needs import needs_sandbox
 GIBBERISH = ("zxqv blorp wug", "I do not know.", "", "\\boxed{}", '{"zxqv": [')
 AS_ANSWERS = ("\\boxed{zxqv blorp wug}", "<answer>#~ zxqv ~#</answer>")
 # Here any text is a deed: keys that are pressed, words to a customer, a text that was asked for.
-ANY_TEXT = {f"rlvr/{name}-v0" for name in ("Terminal", "ServiceDesk", "Service", "Instructions", "IFEval")}
+ANY_TEXT = {
+    f"rlvr/{name}-v0" for name in ("Terminal", "RepoRepair", "ServiceDesk", "Service", "Instructions", "IFEval")
+}
 # Here any word is an answer, and gibberish the wrong one.
 ANY_WORD = {
     f"rlvr/{name}-v0"

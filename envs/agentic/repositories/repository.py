@@ -1,0 +1,376 @@
+"""A repository with a fault: composed, broken, and described by what was observed. Everything follows from one seed."""
+
+from __future__ import annotations
+
+import ast
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import count
+from typing import Any, Final, NamedTuple
+
+from rlvr.envs.agentic.repositories import pages
+from rlvr.envs.agentic.repositories.faults import KINDS, TOKEN_KINDS, CodeChange, changes
+from rlvr.envs.agentic.repositories.package import Package, composed
+from rlvr.envs.agentic.repositories.pages import RAISES, HistoryCommit
+from rlvr.envs.agentic.repositories.scenarios import UNENDING, filled, outcomes
+from rlvr.envs.core.seeding import stream
+
+DOMAINS: Final = {
+    "train": (
+        "gateways", "inventory", "invoices", "ledger", "loans", "recipes", "reports", "sheets", "surveys", "timesheets",
+    ),
+    "validation": ("bookings", "trees"),
+    "test": ("builds", "contacts", "deliveries"),
+}  # fmt: skip
+SUPPORT: Final = (
+    "amounts", "caches", "dates", "figures", "formulas", "graphs", "ids", "intervals", "matching", "queues", "records",
+    "rounding", "tables", "throttles", "units", "wrapping",
+)  # fmt: skip
+NAMES: Final = (
+    "anchor", "beacon", "canopy", "dovetail", "evergreen", "foundry", "granary", "harbour", "inkwell", "juniper",
+    "keystone", "lantern", "meadow", "nutmeg", "orchard", "pantry", "quarry", "rivulet", "sawmill", "tinderbox",
+)  # fmt: skip
+DRAWS: Final = 5  # programs of each scenario; the first two may be shown, the others are hidden tests
+SHOWN: Final = 2
+TRIES: Final = 40  # changes that are tried before another repository is drawn
+MAX_HIDDEN: Final = 60
+
+
+class RepositorySize(NamedTuple):
+    """How large the repositories of a level are, and what is said of their faults.
+
+    Attributes:
+        domains, support: how many parts of each kind are put in, besides what they stand on.
+        share: of the scenarios, and so of the code, that is kept.
+        faults: how many there are.
+        distance: over how many imports at least a fault is seen.
+        tests_fail: whether the repository's own tests show the fault.
+        names_test: whether the issue names the test.
+    """
+
+    domains: int
+    support: int
+    share: float
+    faults: int
+    distance: int
+    tests_fail: bool
+    names_test: bool
+
+
+SIZES: Final = (
+    RepositorySize(1, 0, 0.5, 1, 0, True, True),
+    RepositorySize(1, 2, 0.8, 1, 0, True, True),
+    RepositorySize(2, 3, 0.8, 1, 0, True, False),
+    RepositorySize(2, 6, 1.0, 1, 1, False, False),
+    RepositorySize(4, 16, 1.0, 2, 2, False, False),
+)
+
+
+class Program(NamedTuple):
+    """A program of a scenario: whose module it is, which scenario, which draw of it, its text and its value."""
+
+    module: str
+    scenario: int
+    draw: int
+    text: str
+    expected: Any
+
+
+class Fault(NamedTuple):
+    """A change of a module, the program in which it is seen, and over how many imports."""
+
+    module: str
+    change: CodeChange
+    symptom: Program
+    distance: int
+
+
+class Repository(NamedTuple):
+    """A repository as the policy gets it, and what it is judged by.
+
+    Attributes:
+        package: as it should be.
+        files: what the policy gets, by path.
+        faults: what is wrong.
+        issue: what the policy is told.
+        hidden: programs with imports, and the values that they must give.
+        failing: how many of the hidden programs fail at the start.
+        commits: the history.
+    """
+
+    package: Package
+    files: Mapping[str, str]
+    faults: tuple[Fault, ...]
+    issue: str
+    hidden: tuple[tuple[str, Any], ...]
+    failing: int
+    commits: tuple[HistoryCommit, ...]
+
+    def path(self, module: str) -> str:
+        """The path of a module."""
+        return f"{self.package.name}/{module}.py"
+
+    def signature(self) -> str:
+        """What is the same in repositories that differ in names and numbers alone: imports of parts, kinds, places."""
+        parts = self.package.parts
+        imports = sorted(
+            f"{parts[module]}<{','.join(sorted(parts[other] for other in others))}"
+            for module, others in self.package.imports.items()
+        )
+        faults = sorted(f"{fault.change.kind} in {parts[fault.module]} seen in {parts[fault.symptom.module]}"
+                        for fault in self.faults)  # fmt: skip
+        return f"{' '.join(imports)}; {'; '.join(faults)}"
+
+
+def split_of_seed(seed: int) -> str:
+    """The split whose domains and kinds of fault the repository of a seed has."""
+    return ("test", "validation", *["train"] * 8)[seed % 10]
+
+
+@lru_cache(maxsize=64)
+def repository(level: int, seed: int) -> Repository:
+    """The repository of a seed; the same on every machine."""
+    split = split_of_seed(seed)
+    for attempt in count():
+        drawn = _drawn(stream("rlvr/RepoRepair-v0", level, seed, attempt), split, level)
+        if drawn is not None:
+            return drawn
+    raise AssertionError("unreachable")
+
+
+class _Draft:
+    """A repository under way: the package, its programs, and the faults so far."""
+
+    def __init__(self, rng: random.Random, split: str, level: int) -> None:
+        size, domains = SIZES[level - 1], DOMAINS[split]
+        self.rng, self.split, self.level, self.size = rng, split, level, size
+        tops = rng.sample(domains, min(size.domains, len(domains)))
+        chosen = [*tops, *rng.sample(SUPPORT, size.support)]
+        self.package = composed(rng, rng.choice(NAMES), chosen, size.share)
+        self.tops = [module for module, part in self.package.parts.items() if part in tops]
+        texts = list(self._texts())
+        values = outcomes(
+            self.package.name, self.package.modules, [self.package.with_imports(each[3]) for each in texts]
+        )
+        self.programs = [
+            Program(*each, value) for each, value in zip(texts, values, strict=True) if not _is_unfit(value)
+        ]
+        self.standing = {module: self.package.distances(module) for module in self.package.modules}
+
+    def _texts(self) -> Iterator[tuple[str, int, int, str]]:
+        for module, scenarios in self.package.scenarios.items():
+            for number, scenario in enumerate(scenarios):
+                drawn = dict.fromkeys(filled(self.rng, scenario) for _ in range(DRAWS))
+                for draw, text in enumerate(drawn):
+                    yield module, number, draw, text
+
+    def kinds(self) -> list[str]:
+        kinds = [kind for kind in KINDS[self.split] if self.level > 1 or kind in TOKEN_KINDS]
+        self.rng.shuffle(kinds)
+        return kinds
+
+    def failing(self, modules: Mapping[str, str], changed: str) -> list[Program] | None:
+        """The programs that fail with these modules; None if one does not end."""
+        programs = [program for program in self.programs if changed in self.standing[program.module]]
+        texts = [self.package.with_imports(program.text) for program in programs]
+        values = outcomes(self.package.name, modules, texts)
+        if any(isinstance(value, str) and value == UNENDING for value in values):
+            return None
+        failing = [each for each, value in zip(programs, values, strict=True) if repr(value) != repr(each.expected)]
+        return failing if 3 <= len(failing) <= 0.6 * len(programs) else None
+
+    def fault(self, taken: Sequence[str]) -> Fault | None:
+        """A change of a module that has none yet, with a symptom as far away as the level asks for."""
+        order = []
+        for kind in self.kinds():
+            pool = [
+                (module, change)
+                for module, text in self.package.modules.items()
+                if module not in taken
+                for change in changes(text)
+                if change.kind == kind
+            ]
+            order.append(self.rng.sample(pool, min(len(pool), 8)))
+        queue = [each for group in order for each in group[:2]] + [each for group in order for each in group[2:]]
+        deepest = max(max(self.standing[top].values()) for top in self.tops)
+        distance = min(self.size.distance if not taken else min(self.size.distance, 1), deepest)
+        for module, change in queue[:TRIES]:
+            if not any(self.standing[top].get(module, -1) >= distance for top in self.tops) and distance:
+                continue
+            fault = self._tried(module, change, distance)
+            if fault is not None:
+                return fault
+        return None
+
+    def _tried(self, module: str, change: CodeChange, distance: int) -> Fault | None:
+        text = change.applied(self.package.modules[module])
+        failing = self.failing({**self.package.modules, module: text}, module)
+        if failing is None:
+            return None
+        hidden = {(each.module, each.scenario) for each in failing if each.draw >= SHOWN}
+        if sum(each.draw >= SHOWN for each in failing) < 2:
+            return None
+        symptoms = [
+            each
+            for each in failing
+            if each.draw < SHOWN and (each.module, each.scenario) in hidden
+            and (each.module == module if distance == 0 else
+                 each.module in self.tops and self.standing[each.module][module] >= distance)
+        ]  # fmt: skip
+        if not symptoms:
+            return None
+        symptom = self.rng.choice(symptoms)
+        return Fault(module, change, symptom, self.standing[symptom.module][module])
+
+
+def _is_unfit(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith((UNENDING, f"{RAISES}NotPlain"))
+
+
+def _drawn(rng: random.Random, split: str, level: int) -> Repository | None:
+    draft = _Draft(rng, split, level)
+    faults: list[Fault] = []
+    for _ in range(draft.size.faults):
+        fault = draft.fault([each.module for each in faults])
+        if fault is None:
+            return None
+        faults.append(fault)
+    package = draft.package
+    broken = dict(package.modules)
+    for fault in faults:
+        broken[fault.module] = fault.change.applied(broken[fault.module])
+    texts = [package.with_imports(program.text) for program in draft.programs]
+    values = outcomes(package.name, broken, texts)
+    failing = {
+        each.text: value
+        for each, value in zip(draft.programs, values, strict=True)
+        if repr(value) != repr(each.expected)
+    }
+    if UNENDING in map(str, failing.values()) or any(fault.symptom.text not in failing for fault in faults):
+        return None
+    hidden = [each for each in draft.programs if each.draw >= SHOWN]
+    bad = [each for each in hidden if each.text in failing]
+    good = [each for each in hidden if each.text not in failing]
+    bad = rng.sample(bad, min(len(bad), MAX_HIDDEN // 3))
+    judged = bad + rng.sample(good, min(len(good), MAX_HIDDEN - len(bad)))
+    tests = _tests(draft, failing)
+    neighbour = _neighbour(draft, faults) if level >= 4 else ""
+    commits = _history(package, broken, tests, neighbour)
+    files: dict[str, str] = {}
+    for commit in commits:
+        files |= commit.files
+    issue = _issue(draft, faults, failing, tests, neighbour)
+    rows = tuple((package.with_imports(each.text), each.expected) for each in judged)
+    return Repository(package, files, tuple(faults), issue, rows, len(bad), tuple(commits))
+
+
+def _tests(draft: _Draft, failing: Mapping[str, Any]) -> dict[str, list[Program]]:
+    """The programs that the repository's own tests run; those that fail only where the level's tests may fail."""
+    tests: dict[str, list[Program]] = {}
+    for program in draft.programs:
+        if program.draw < SHOWN and (draft.size.tests_fail or program.text not in failing):
+            tests.setdefault(program.module, []).append(program)
+    return tests
+
+
+def _neighbour(draft: _Draft, faults: Sequence[Fault]) -> str:
+    """A module without a fault beside the one where a fault is seen; the last commit changes it."""
+    wrong = {fault.module for fault in faults}
+    near = [module for module in draft.standing[faults[0].symptom.module] if module not in wrong]
+    fit = [module for module in near if len(_definitions(draft.package.modules[module])) > 1]
+    return draft.rng.choice(fit) if fit else ""
+
+
+def _definitions(text: str) -> list[ast.stmt]:
+    """The functions that stand last in a module, and how many: its text may end before any of them."""
+    body = ast.parse(text).body
+    functions = [node for node in body if isinstance(node, ast.FunctionDef)]
+    return list(functions) if body and body[-1] in functions else []
+
+
+def _history(
+    package: Package, broken: Mapping[str, str], tests: Mapping[str, Sequence[Program]], neighbour: str
+) -> list[HistoryCommit]:
+    """A commit for each module, those that others import first; the last adds a function to the neighbour."""
+    name = package.name
+    commits = [
+        HistoryCommit(f"Begin {name}", {f"{name}/__init__.py": "", "tests/__init__.py": "", ".gitignore": "*.pyc\n"})
+    ]
+    for module, text in broken.items():
+        programs = tests.get(module, [])
+        files = {f"{name}/{module}.py": text, f"docs/{module}.md": pages.page_of(module, package.modules[module])}
+        if programs:
+            files[f"tests/test_{module}.py"] = pages.test_module(
+                package, module, [each.text for each in programs], [each.expected for each in programs]
+            )
+        if module == neighbour:
+            files[f"{name}/{module}.py"] = _shorter(text)
+        what = pages.summary(text).rstrip(".")
+        commits.append(HistoryCommit(f"Add {module}: {what[:1].lower()}{what[1:]}"[:72], files))
+    commits.append(HistoryCommit("Say in the README what there is", {"README.md": pages.readme(package)}))
+    if neighbour:
+        last = _definitions(broken[neighbour])[-1]
+        subject = f"Add {getattr(last, 'name', '')} to {neighbour}"
+        commits.append(HistoryCommit(subject, {f"{name}/{neighbour}.py": broken[neighbour]}))
+    return commits
+
+
+def _shorter(text: str) -> str:
+    """A module without its last function."""
+    last = _definitions(text)[-1]
+    return "\n".join(text.splitlines()[: last.lineno - 1]).rstrip() + "\n"
+
+
+# the issue
+
+
+def _issue(
+    draft: _Draft, faults: Sequence[Fault], failing: Mapping[str, Any], tests: Mapping[str, Sequence[Program]],
+    neighbour: str,
+) -> str:  # fmt: skip
+    """What somebody wrote who saw the symptoms and nothing else."""
+    package, rng = draft.package, draft.rng
+    paragraphs = []
+    for fault in faults:
+        program = fault.symptom
+        label = pages.label_of(package, program.text)
+        if draft.size.names_test:
+            listed = list(tests[program.module])
+            names = pages.test_names(package, [each.text for each in listed])
+            test = f"tests.test_{program.module}.{pages.class_name(program.module)}.{names[listed.index(program)]}"
+            opening = rng.choice(
+                ("The test `{}` fails.", "`{}` does not pass any more.", "Please look at `{}`: it fails.")
+            )
+            paragraphs.append(opening.format(test))
+        else:
+            paragraphs.append(rng.choice((
+                f"`{label}` does not do what its documentation says.", f"I get a wrong result where I use `{label}`.",
+                f"Something is wrong with what comes out of `{label}`.",
+            )))  # fmt: skip
+        paragraphs.append(
+            f"I ran\n\n```python\n{package.with_imports(program.text)}\n```\n\n{_came(failing[program.text])}, "
+            f"{_expected(program.expected)}."
+        )
+    if draft.level == len(SIZES) and neighbour:
+        paragraphs.append(f"The last commit changed `{package.name}/{neighbour}.py`; perhaps it came with that.")
+    if not draft.size.tests_fail:
+        paragraphs.append("All tests pass.")
+    return "\n\n".join(paragraphs)
+
+
+def _came(value: Any) -> str:
+    if isinstance(value, str) and value.startswith(RAISES):
+        return f"and it raised {value.removeprefix(RAISES)}"
+    return f"and the last line gave `{_short(value)}`"
+
+
+def _expected(value: Any) -> str:
+    if isinstance(value, str) and value.startswith(RAISES):
+        return f"but it should raise {value.removeprefix(RAISES)}"
+    return f"but I expected `{_short(value)}`"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 400 else f"{text[:300]} … {text[-80:]}"

@@ -1,0 +1,325 @@
+"""RepoRepair: mend a fault in a package of several modules, by reading, running and editing, or by one patch."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from difflib import unified_diff
+from itertools import count
+from typing import ClassVar, Final, NamedTuple
+
+from rlvr.envs.agentic.repositories import pages, workspace
+from rlvr.envs.agentic.repositories.repository import SIZES, Fault, Repository, repository, split_of_seed
+from rlvr.envs.core.seeding import split_of
+from rlvr.envs.core.verdict import Verdict, unparsable, wrong
+from rlvr.envs.rewards.extraction import visible_text
+from rlvr.envs.sandbox import probes
+from rlvr.envs.tools import Call, Session, ToolTask, tool
+from rlvr.envs.tools.tool import MAX_OUTPUT, ToolError
+
+SEEDS: Final = 1_000_000  # repositories of each level
+BUDGETS: Final = (16, 20, 24, 32, 48)  # calls of each level
+MAX_VIEWED: Final = 100  # lines of a file that are shown at once
+MAX_MATCHES: Final = 40
+MAX_PATCH: Final = 100_000  # characters
+_PATCH: Final = re.compile(r"^```(?:diff|patch)[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+_LIST: Final = 40  # files that the first observation names
+
+
+class RepoWorld(NamedTuple):
+    """A repository by level and seed, and what the policy has changed: a text by path, None for a file that is gone."""
+
+    level: int
+    seed: int
+    edits: tuple[tuple[str, str | None], ...] = ()
+
+    def repository(self) -> Repository:
+        """The repository as it was given."""
+        return repository(self.level, self.seed)
+
+    def files(self) -> dict[str, str]:
+        """The files as they are now."""
+        files: dict[str, str | None] = {**self.repository().files, **dict(self.edits)}
+        return {path: text for path, text in files.items() if text is not None}
+
+    def with_files(self, files: dict[str, str]) -> RepoWorld:
+        """The world with these files."""
+        given = self.repository().files
+        edits: dict[str, str | None] = {path: text for path, text in files.items() if given.get(path) != text}
+        edits |= dict.fromkeys(path for path in given if path not in files)
+        return self._replace(edits=tuple(sorted(edits.items())))
+
+
+# the tools
+
+
+def list_files(world: RepoWorld, folder: str = ".") -> str:
+    """List the files of a folder and of those below it, each with its number of lines.
+
+    Args:
+        folder: a path, or "." for all.
+    """
+    prefix = "" if folder.strip("/ ") in ("", ".") else f"{folder.strip('/ ').removeprefix('./')}/"
+    lines = [f"{path} ({text.count(chr(10))} lines)" for path, text in sorted(world.files().items())
+             if path.startswith(prefix)]  # fmt: skip
+    return "\n".join(lines) or f"there are no files below {folder}"
+
+
+def view_file(world: RepoWorld, path: str, first_line: int = 1) -> str:
+    """Show 100 lines of a file, with their numbers.
+
+    Args:
+        path: a file of the repository.
+        first_line: where to begin.
+    """
+    files = world.files()
+    if workspace.checked_path(path) not in files:
+        raise ToolError(f"there is no file {path[:80]}")
+    lines = files[workspace.checked_path(path)].split("\n")
+    start = max(1, min(first_line, len(lines)))
+    shown = [f"{number:4} {line}" for number, line in enumerate(lines[start - 1 :][:MAX_VIEWED], start)]
+    left = len(lines) - start - MAX_VIEWED + 1
+    return "\n".join([*shown, *([f"[{left} more lines]"] if left > 0 else [])])
+
+
+def search_text(world: RepoWorld, text: str) -> str:
+    """Find the lines of all files that hold a text, exactly as it is written.
+
+    Args:
+        text: what to look for, on one line.
+    """
+    if not text.strip():
+        raise ToolError("there is nothing to look for")
+    matches = [
+        f"{path}:{number}: {line.strip()}"
+        for path, content in sorted(world.files().items())
+        for number, line in enumerate(content.split("\n"), 1)
+        if text in line
+    ]
+    more = [f"[{len(matches) - MAX_MATCHES} more]"] if len(matches) > MAX_MATCHES else []
+    return "\n".join([*matches[:MAX_MATCHES], *more]) or "no line has it"
+
+
+def edit_file(world: RepoWorld, path: str, old: str, new: str) -> tuple[RepoWorld, str]:
+    """Replace a text that occurs exactly once in a file, which may be several lines.
+
+    Args:
+        path: a file of the repository.
+        old: what stands there, with its blanks.
+        new: what shall stand there.
+    """
+    plain = workspace.checked_path(path)
+    return world.with_files(workspace.replaced(world.files(), plain, old, new)), f"{plain} is changed"
+
+
+def write_file(world: RepoWorld, path: str, text: str) -> tuple[RepoWorld, str]:
+    """Write a whole file, new or in the place of one that is there.
+
+    Args:
+        path: a path in the repository.
+        text: all that it shall hold.
+    """
+    plain = workspace.checked_path(path)
+    return world.with_files(workspace.written(world.files(), plain, text)), f"{plain} has {len(text)} characters"
+
+
+def run_tests(world: RepoWorld, names: str = "") -> str:
+    """Run the repository's tests, and show those that fail.
+
+    Args:
+        names: dotted names with blanks between them, such as tests.test_a or tests.test_a.ATest.test_b; all if empty.
+    """
+    chosen = names.split()
+    if len(chosen) > 20 or not all(re.fullmatch(r"[A-Za-z_][\w.]{0,200}", name) for name in chosen):
+        raise ToolError("names must be up to 20 dotted names, such as tests.test_a")
+    return workspace.run_tests(world.files(), chosen)
+
+
+def shell(world: RepoWorld, command: str) -> tuple[RepoWorld, str]:
+    """Run a bash command in the repository, for at most 10 seconds and without network.
+
+    Changes of text files stay; those of .git do not.
+
+    Args:
+        command: such as "git log --oneline", or python3 with a program on standard input.
+    """
+    files, output = workspace.run_command(world.files(), pages.git_folder(world.repository().commits), command)
+    return world.with_files(files), output or "[nothing was printed]"
+
+
+class RepoRepair(ToolTask[RepoWorld]):
+    """Mend a fault in a generated package, told of by an issue: through tools, or by one patch.
+
+    Levels 1 to 5: one wrong word, its failing test is named; any fault in one module, test named; the test fails
+    and is not named; no test fails and the fault is in another module than its symptom; two faults in a package of
+    about twenty modules, one of them at least two imports away where there are such, and a commit that is wrongly
+    suspected.
+
+    Observation: the issue and the files; then what each call gave.
+    Actions: calls of the tools; a reply without a call hands the repository in, with the patch that it holds in a
+    fence ```diff, if any.
+    Reward: 1 if the package passes all hidden tests in a fresh sandbox, those that failed and those that
+    passed, else 0.
+    Episode end: a reply without a call, or the turns are used up.
+
+    Args:
+        tool_style: how calls are written, one of ``rlvr.envs.tools.STYLES``.
+        tools_in: ``system`` describes the tools in the system prompt; ``template`` leaves them to the chat template.
+        max_calls: calls an episode may make; the level decides if None.
+        max_output: characters of a call's output that are shown.
+
+    Raises:
+        SandboxUnavailable: no sandbox tier holds on this machine.
+    """
+
+    levels = len(SIZES)
+    patience: ClassVar[float] = 15.0  # seconds a turn may take, for the audit: it runs programs
+    toolset = tuple(
+        tool(function, given=1)
+        for function in (list_files, view_file, search_text, edit_file, write_file, run_tests, shell)
+    )
+    task = (
+        "You mend a fault in a Python package. You see an issue, and work on the repository with tools. What functions "
+        "must do stands in their docstrings and in docs/; hidden tests check it. Only the package's own folder counts. "
+        "When it is mended, reply without a call: your reply hands the repository in. Instead of calling edit_file you "
+        "may put a unified diff into that reply, between ```diff and ```."
+    )
+
+    def __init__(
+        self,
+        *,
+        tool_style: str = "hermes",
+        tools_in: str = "system",
+        max_calls: int | None = None,
+        max_output: int = 2 * MAX_OUTPUT,
+    ) -> None:
+        super().__init__(tool_style=tool_style, tools_in=tools_in, max_calls=max_calls, max_output=max_output)
+        probes.require()
+
+    def start(self, rng: random.Random, level: int) -> Session[RepoWorld]:
+        """The seed of a repository, which is made when it is first looked at."""
+        return Session(RepoWorld(level, rng.randrange(SEEDS)), "", 0, self._allowed(level))
+
+    def budget(self, level: int) -> int:
+        """By level, about twice what the expert needs."""
+        return BUDGETS[level - 1]
+
+    def content(self, state: Session[RepoWorld]) -> str:
+        """The seed of the repository, which decides the domains and the kinds of fault that its split alone has."""
+        split, base = split_of_seed(state.world.seed), f"repository {state.world.level} {state.world.seed}"
+        return next(text for number in count() if split_of(text := f"{base} {number}") == split)
+
+    def difficulty(self, state: Session[RepoWorld]) -> float:
+        """Modules of the package, times one for each fault and one for each import between it and its symptom."""
+        given = state.world.repository()
+        return float(len(given.package.modules) * sum(1 + fault.distance for fault in given.faults))
+
+    def observe(self, state: Session[RepoWorld]) -> str:
+        """The issue and the files at first; then a tool's output."""
+        return state.observation or self.ask(state.world)
+
+    def ask(self, world: RepoWorld) -> str:
+        """The issue, and the names of the files where they are few."""
+        given = world.repository()
+        paths = sorted(path for path in given.files if not path.startswith("."))
+        if len(paths) > _LIST:
+            paths = [f"{given.package.name}/ ({len(given.package.modules)} modules)", "docs/", "tests/", "README.md"]
+        return f"{given.issue}\n\nFiles:\n" + "\n".join(paths)
+
+    def judge(self, world: RepoWorld, reply: str) -> Verdict:
+        """All hidden tests on the policy's package, patched by what the reply holds."""
+        given, files = world.repository(), world.files()
+        patches = _PATCH.findall(visible_text(reply)[:MAX_PATCH])
+        try:
+            for patch in patches:
+                files = workspace.patched(files, patch)
+        except ToolError as error:
+            return unparsable(f"the patch does not fit: {error}"[:300])
+        if all(files.get(path) == text for path, text in given.files.items() if path.startswith(given.package.name)):
+            return wrong(reason="nothing in the package was changed")
+        verdict = workspace.grade(given.package.name, files, given.hidden)
+        return verdict.replace(answer=None, parts={})
+
+    # the expert
+
+    def plan(self, session: Session[RepoWorld]) -> Call | str:
+        """The next of the steps of a careful person, by the number of calls so far."""
+        steps = list(_steps(session.world))
+        return steps[min(session.calls, len(steps) - 1)]
+
+    def direct_answer(self, state: Session[RepoWorld]) -> str:
+        """The patch."""
+        given = state.world.repository()
+        lines: list[str] = []
+        for fault in given.faults:
+            path = given.path(fault.module)
+            right, faulty = given.package.modules[fault.module], given.files[path]
+            names = (f"a/{path}", f"b/{path}")
+            lines += unified_diff(faulty.splitlines(), right.splitlines(), *names, lineterm="", n=8)
+        return "```diff\n" + "\n".join(lines) + "\n```"
+
+
+def _steps(world: RepoWorld) -> Iterator[Call | str]:
+    """See it fail, look at what is named, follow the imports to the fault, mend it, and see it pass."""
+    given, size = world.repository(), SIZES[world.level - 1]
+    if size.distance:
+        yield Call("list_files", {})
+    if size.distance > 1:
+        yield Call("shell", {"command": "git log --oneline -n 5"})
+    for fault in given.faults:
+        look = _look(given, fault, size.names_test, size.tests_fail)
+        yield look
+        for module in _way(given, fault):
+            yield Call("view_file", {"path": given.path(module), "first_line": _line_of(given, fault, module)})
+        old, new = _edit(given.files[given.path(fault.module)], given.package.modules[fault.module])
+        yield Call("edit_file", {"path": given.path(fault.module), "old": old, "new": new})
+        yield look
+    yield Call("run_tests", {})
+    modules = " and ".join(f"{fault.module}.py" for fault in given.faults)
+    yield f"I have mended {modules}; what the issue shows is right now, and the tests pass."
+
+
+def _look(given: Repository, fault: Fault, names_test: bool, tests_fail: bool) -> Call:
+    module = fault.symptom.module
+    if tests_fail:
+        name = f"tests.test_{module}"
+        if names_test:
+            name = given.issue.split("`")[1]
+        return Call("run_tests", {"names": name})
+    *lines, last = given.package.with_imports(fault.symptom.text).split("\n")
+    program = "\n".join([*lines, f"print({last})"])
+    return Call("shell", {"command": f"python3 - <<'END'\n{program}\nEND"})
+
+
+def _way(given: Repository, fault: Fault) -> list[str]:
+    """The modules from where a fault is seen to where it is, over the fewest imports."""
+    way = [fault.symptom.module]
+    while way[-1] != fault.module:
+        here = given.package.distances(way[-1])[fault.module]
+        way.append(min(module for module in given.package.imports[way[-1]]
+                       if given.package.distances(module).get(fault.module) == here - 1))  # fmt: skip
+    return way
+
+
+def _line_of(given: Repository, fault: Fault, module: str) -> int:
+    """Where to begin to read a module: its beginning, or 30 lines before what is wrong."""
+    if module != fault.module:
+        return 1
+    return max(1, given.package.modules[module][: fault.change.start].count("\n") - 30)
+
+
+def _edit(faulty: str, right: str) -> tuple[str, str]:
+    """The lines that differ, with as many around them as make them the only ones."""
+    old, new = faulty.split("\n"), right.split("\n")
+    start = next(index for index, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1])
+    behind = 0
+    while old[-1 - behind] == new[-1 - behind] and behind < min(len(old), len(new)) - start - 1:
+        behind += 1
+    for wider in count():
+        first = max(0, start - wider)
+        ends = (len(old) - max(0, behind - wider), len(new) - max(0, behind - wider))
+        before = "\n".join(old[first : ends[0]])
+        if before and faulty.count(before) == 1:
+            return before, "\n".join(new[first : ends[1]])
+    raise AssertionError("unreachable")

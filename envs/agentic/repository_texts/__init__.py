@@ -1,0 +1,1 @@
+"""Modules that domains stand on: texts, records, tables, patterns, formulas."""
