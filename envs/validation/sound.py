@@ -491,7 +491,7 @@ def _own_splits(v: Validation, result: CheckResult, env: TextEnv) -> None:
     if env.size is not None:
         raise Skip("the rows of a table are split by whoever made it")
     near: dict[str, list[ValidationEpisode]] = {"train": [], "test": []}
-    policy = v.subject.expert(v.subject.env)
+    policy = v.subject.expert(v.subject.env) if v.experts else None
     for level in range(1, v.subject.levels + 1):
         split_of: dict[str, str] = {}
         for split in env.task.splits:
@@ -501,7 +501,7 @@ def _own_splits(v: Validation, result: CheckResult, env: TextEnv) -> None:
                 result.tries += 1
                 content = v.subject.env.unwrapped.content  # type: ignore[attr-defined]
                 episode = v.plays(ref, policy, turns=1) if policy and split in near else ValidationEpisode(ref)
-                if split in near:
+                if policy and split in near:
                     near[split].append(episode)
                 if split_of.setdefault(content, split) != split:
                     text = f"level {level}: {content[:80]!r} is in {split_of[content]} and in {split}"

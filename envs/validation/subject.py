@@ -20,6 +20,7 @@ import gymnasium as gym
 import numpy as np
 
 from rlvr.envs.core.images import image_of
+from rlvr.envs.core.spaces import Text
 from rlvr.envs.core.text_env import TextEnv
 from rlvr.envs.core.verdict import PROVOKED, Verdict
 from rlvr.envs.validation.report import Replay
@@ -191,7 +192,8 @@ class Subject:
         self.text_env = bare if isinstance(bare, TextEnv) else None
         space = getattr(self.env, "action_space", None)
         self.discrete = isinstance(space, gym.spaces.Discrete)
-        self.texts = self.text_env is not None or not isinstance(space, gym.Space) or isinstance(space, gym.spaces.Text)
+        is_text = isinstance(space, (gym.spaces.Text, Text)) or not isinstance(space, gym.Space)
+        self.texts = self.text_env is not None or is_text
         self.max_length = space.max_length if isinstance(space, gym.spaces.Text) and self.text_env is None else None
         self.steps = self.episodes = 0
 

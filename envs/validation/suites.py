@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import gymnasium as gym
 
+SERVERS: Final[list[subprocess.Popen[bytes]]] = []  # that `serving` has started
 PATIENCE: Final = 60.0  # seconds until a started server must answer
 ANY_TEXT: Final = gym.spaces.Text(1_000_000)
 
@@ -160,7 +161,7 @@ def is_openenv_folder(folder: Path) -> bool:
 
 
 def serving(folder: Path, make: Callable[[str], gym.Env[Any, Any]]) -> Callable[[], gym.Env[Any, Any]]:
-    """What makes environments of the server of a folder, which is started on a free port and ends with this process.
+    """What makes environments of the server of a folder, which is started on a free port until `end_servers`.
 
     Args:
         folder: with an ``openenv.yaml`` whose ``app`` is ``module:attribute``.
@@ -183,6 +184,7 @@ def serving(folder: Path, make: Callable[[str], gym.Env[Any, Any]]) -> Callable[
     process = subprocess.Popen(
         [*command, "--log-level", "warning"], cwd=folder, env={**os.environ, "PYTHONPATH": paths}
     )
+    SERVERS.append(process)
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         if process.poll() is not None:
@@ -193,3 +195,11 @@ def serving(folder: Path, make: Callable[[str], gym.Env[Any, Any]]) -> Callable[
         time.sleep(0.1)
     process.kill()
     raise ValueError(f"the server of {folder} does not answer within {PATIENCE:.0f} s")
+
+
+def end_servers() -> None:
+    """End the servers that `serving` has started."""
+    while SERVERS:
+        process = SERVERS.pop()
+        process.kill()
+        process.wait()

@@ -18,6 +18,7 @@ from typing import Any, Final
 from rlvr.envs.validation import validate
 from rlvr.envs.validation.report import CheckResult, Replay
 from rlvr.envs.validation.subject import ApiFault, NotApplicable, Subject, in_order
+from rlvr.envs.validation.suites import end_servers
 from rlvr.envs.validation.targets import resolve
 
 SIZE: Final = 1 << 16
@@ -91,6 +92,7 @@ def main() -> None:
     except BaseException as error:
         send(failed=f"{type(error).__name__}: {' '.join(str(error).split())}"[:400])
     trace(None)
+    end_servers()
     send(ended=True)
 
 
