@@ -512,8 +512,8 @@ class Learner:
             loss = -torch.where(micro.mask, logprobs, 0).sum() / tokens
             optimiser.backward(loss)
             note_imitation([traces[index] for index in indices] if traces else [], micro, logprobs, tokens)
-            losses.append((index, float(loss.detach())))
-        return sum(self.world.in_order(losses))
+            losses.append((index, loss.detach()))
+        return sum(self.world.in_order([(index, float(loss)) for index, loss in losses]))  # waits for the device once
 
 
 def merge_steps(steps: Sequence[dict[str, float]]) -> dict[str, float]:

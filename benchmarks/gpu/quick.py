@@ -6,9 +6,10 @@
     python benchmarks/gpu/quick.py --small --device cpu          # the miniature: each line of it, on a CPU, in a minute
 
 *checks* compares the device with the CPU, packed sequences with each alone, every attention kernel that is installed
-with sdpa, the sampler with the learner, continuous batching with one batch, and a run that was stopped with one that
-was not. *times* takes random weights of the shape of Qwen3: tokens a second and share of the peak of an update, its
-memory, sampled tokens a second, transformers' `generate` beside them, and the copy of weights to a second model.
+with sdpa, the sampler with the learner, continuous batching with one batch, steps from a CUDA graph with steps without,
+and a run that was stopped with one that was not. *times* takes random weights of the shape of Qwen3: tokens a second
+and share of the peak of an update, its memory, sampled tokens a second with graphs and without, transformers'
+`generate` beside them, and the copy of weights to a second model.
 *learns* trains the model in a folder by configs, to their end.
 
 ``quick.json`` and ``quick.md`` are written anew after each figure, so a run that is cut short leaves what it measured.
@@ -37,8 +38,8 @@ import transformers
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from rlvr.agents.conversation import TokenSequence
+from rlvr.agents.models import sampling as steps
 from rlvr.agents.models.attention import kernel_of
-from rlvr.agents.models.sampling import uniforms
 from rlvr.agents.models.tiny import tiny_tokenizer
 from rlvr.agents.models.transformers import Sampling, sample
 from rlvr.algorithms.config import load_config
@@ -245,8 +246,23 @@ def _prompts(shape: ModelShape, count: int) -> list[list[int]]:
 
 
 def drawn(model: Any, prompts: list[list[int]], new: int, ends: list[int], slots: int | None = None) -> Any:
-    noise = [uniforms(0, str(index), len(prompt), new) for index, prompt in enumerate(prompts)]
+    noise = [steps.uniforms(0, str(index), len(prompt), new) for index, prompt in enumerate(prompts)]
     return sample(model, prompts, [new] * len(prompts), noise, ends, Sampling(), slots)
+
+
+@contextmanager
+def without_graphs() -> Iterator[None]:
+    """Launch the kernels of each step one by one."""
+    steps.GRAPHS = False
+    try:
+        yield
+    finally:
+        steps.GRAPHS = True
+
+
+def differing(replies: Any, others: Any) -> float:
+    """The share of replies whose tokens are not the same."""
+    return sum(one[0] != other[0] for one, other in zip(replies, others, strict=True)) / len(others)
 
 
 def _check_sampler(report: Report, model: Any, dtype: torch.dtype, bound: float) -> None:
@@ -263,10 +279,15 @@ def _check_sampler(report: Report, model: Any, dtype: torch.dtype, bound: float)
     for row, sequence in enumerate(sequences):
         recorded[row, : len(sequence)] = torch.tensor(sequence.logprobs)
     report.add(f"sampler beside learner, {dtype}", worst(recorded, expected), "nats", bound)
-    refilled = drawn(model, prompts, 32, ends, 4)
-    different = sum(one[0] != other[0] for one, other in zip(whole, refilled, strict=True)) / len(prompts)
     allowed = 0.0 if dtype == torch.float32 else 0.5  # rounding may move a draw across the edge of a token
-    report.add(f"replies of 4 slots beside one batch, {dtype}", different, "of replies differ", allowed)
+    refilled = differing(drawn(model, prompts, 32, ends, 4), whole)
+    report.add(f"replies of 4 slots beside one batch, {dtype}", refilled, "of replies differ", allowed)
+    with without_graphs():
+        launched = differing(drawn(model, prompts, 32, ends), whole)
+    report.add(f"replies without graphs beside those with, {dtype}", launched, "of replies differ", allowed)
+    if model.device.type == "cuda":
+        graphs = model in steps.KEPT and model not in steps.GRAPHLESS
+        report.add(f"steps are graphs, {dtype}", str(graphs), "", failed=not graphs)
 
 
 def stopped_run(device: torch.device) -> float:
@@ -323,7 +344,10 @@ def times(report: Report, options: argparse.Namespace) -> None:
                 _time_update(report, size, shape, options)
         with report.figure(f"{size}, sampling", 20.0 if not options.small else 1.0) as go:
             if go:
-                _time_sampling(report, size, build(shape, torch.bfloat16, options.device), options)
+                model = build(shape, torch.bfloat16, options.device)
+                for count in options.batches:
+                    _time_sampling(report, f"{size}, {{}}, {count} at once", model, count, options.new_tokens)
+                model = None
         with report.figure(f"{size}, weights to a copy") as go:
             if go:
                 model = build(shape, torch.bfloat16, options.device)
@@ -356,22 +380,30 @@ def _time_update(report: Report, size: str, shape: ModelShape, options: argparse
             report.add(f"{name}, peak memory", torch.cuda.max_memory_allocated() / 2**30, "GiB")
 
 
-def _time_sampling(report: Report, size: str, model: Any, options: argparse.Namespace) -> None:
-    vocabulary, new = model.config.vocab_size, options.new_tokens
+def _time_sampling(report: Report, name: str, model: Any, count: int, new: int) -> None:
     draw = torch.Generator().manual_seed(1)
-    for count in options.batches:
-        prompts = [torch.randint(2, vocabulary, (64,), generator=draw).tolist() for _ in range(count)]
-        seconds = seconds_of(partial(drawn, model, prompts, new, []))
-        report.add(f"{size}, sampling, {count} at once", count * new / seconds, "tokens/s")
-        if count == 64 or options.small:
-            ids = torch.tensor(prompts, device=model.device)
-            settings = {"do_sample": True, "top_k": 0, "max_new_tokens": new, "min_new_tokens": new, "pad_token_id": 0}
+    prompts = [torch.randint(2, model.config.vocab_size, (64,), generator=draw).tolist() for _ in range(count)]
+    ids = torch.tensor(prompts, device=model.device)
+    settings = {"do_sample": True, "top_k": 0, "max_new_tokens": new, "min_new_tokens": new, "pad_token_id": 0}
+    speed: dict[str, float] = {}
 
-            def generate(ids: torch.Tensor = ids, settings: dict[str, Any] = settings) -> None:
-                with torch.inference_mode():
-                    model.generate(ids, attention_mask=torch.ones_like(ids), **settings)
+    def generate() -> None:
+        with torch.inference_mode():
+            model.generate(ids, attention_mask=torch.ones_like(ids), **settings)
 
-            report.add(f"{size}, generate(), {count} at once", count * new / seconds_of(generate), "tokens/s")
+    def launched() -> None:
+        with without_graphs():
+            drawn(model, prompts, new, [])
+
+    ways = {"sampling": partial(drawn, model, prompts, new, []), "generate()": generate, "without graphs": launched}
+    for way, work in ways.items():
+        with report.figure(name.format(way)) as go:
+            if go:
+                speed[way] = count * new / seconds_of(work)
+                report.add(name.format(way), speed[way], "tokens/s")
+    if speed.keys() >= {"sampling", "generate()"}:
+        ratio = speed["sampling"] / speed["generate()"]
+        report.add(name.format("sampling beside generate()"), ratio, "times as fast")
 
 
 def learns(report: Report, options: argparse.Namespace) -> None:
