@@ -279,6 +279,7 @@ class ViewerServer(WebServer):
         while not self._stopped.is_set():
             try:
                 self.pages.index.update(self._stopped.is_set)
+                self.pages.prepare(self._stopped.is_set)
             except Exception:
                 log.exception("the files could not be read; the viewer tries again")
             self._stopped.wait(REFRESH_SECONDS)

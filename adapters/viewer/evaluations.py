@@ -6,7 +6,8 @@ take a whole one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,6 @@ class Evaluations:
     def __init__(self, index: EpisodeIndex) -> None:
         self._index = index
         self._episodes: dict[str, tuple[Any, dict[str, Episode]]] = {}  # by source: their state, and by lasting id
-        self._results: dict[str, tuple[Any, Evaluation]] = {}
-        self._environments: dict[str, tuple[Any, dict[str, Any]]] = {}
 
     def listed(self) -> list[dict[str, Any]]:
         """Each source with its figures, those without an episode too."""
@@ -53,36 +52,26 @@ class Evaluations:
             **self._row(name, self._source(name).folder is not None),
             "agents": self._agents(name),
             "options": self._options(name),
-            "figures": figures(self._result(name)),
-            **self._by_environment(name),
+            **self._figures(name),
         }
 
-    def _by_environment(self, name: str) -> dict[str, Any]:
-        """The figures of each environment, and their mean where there are several."""
-        episodes = self._of(name)
-        state = self._state(name)
-        if name in self._environments and self._environments[name][0] == state:
-            return self._environments[name][1]
-        by_env: dict[str, list[Episode]] = {}
-        for episode in episodes.values():
-            by_env.setdefault(episode.env_id, []).append(episode)
-        results = {env_id: summarise(played) for env_id, played in by_env.items()}
-        several = len(results) > 1 and any(result.valid for result in results.values())
-        suite = score_suite(list(results.values())) if several else None
-        shown = {
-            "suite": None if suite is None else {"success": suite.success, "low": suite.low, "high": suite.high},
-            "environments": [
-                {
-                    "env": env_id,
-                    "digests": sorted({episode.env_digest for episode in by_env[env_id]} - {""}),
-                    "figures": figures(result),
-                    "levels": _levels(by_env[env_id]),
-                }
-                for env_id, result in results.items()
-            ],
-        }
-        self._environments[name] = state, shown
-        return shown
+    def prepare(self, stopped: Callable[[], bool]) -> None:
+        """Work out the figures of the sources that have none yet, so that the first who opens one need not wait."""
+        for source in self._index.sources:
+            if not stopped() and not self._index.has_figures(source.name):
+                self._figures(source.name)
+
+    def _figures(self, name: str) -> dict[str, Any]:
+        """The figures of all episodes and of each environment, from the index where it has those of now."""
+        state = str(self._index.state_of(name))
+        body = self._index.figures(name, state)
+        if body is None:
+            self._of(name)
+            held, episodes = self._episodes.get(name, ((0, 0, 0), {}))
+            body = json.dumps(_summed(episodes.values()))
+            self._index.keep_figures(name, str(held), body)
+        figures_of_now: dict[str, Any] = json.loads(body)
+        return figures_of_now
 
     def compared(self, names: Sequence[str]) -> dict[str, Any]:
         """Sources side by side: the table of `rlvr table`, and of each after the first what `rlvr compare` says.
@@ -137,7 +126,7 @@ class Evaluations:
         return source
 
     def _row(self, name: str, is_run: bool) -> dict[str, Any]:
-        result = self._result(name)
+        summed = self._figures(name)
         models = [agent.get("model", "") for agent in self._agents(name)]
         changed = [file.stat().st_mtime for file in self._source(name).files if file.exists()]
         return {
@@ -145,27 +134,15 @@ class Evaluations:
             "run": is_run,
             "model": ", ".join(dict.fromkeys(str(model) for model in models if model)),
             "changed": max(changed, default=None),
-            "environments_played": len({e.env_id for e in self._of(name).values()}),
-            **{field: figures(result)[field] for field in _ROW},
+            "environments_played": len(summed["environments"]),
+            **{field: summed["figures"][field] for field in _ROW},
         }
-
-    def _result(self, name: str) -> Evaluation:
-        episodes = self._of(name)
-        state = self._state(name)
-        if name not in self._results or self._results[name][0] != state:
-            self._results[name] = state, summarise(list(episodes.values()))
-        return self._results[name][1]
-
-    def _state(self, name: str) -> Any:
-        """What changes with the episodes of a source, as they were asked for last."""
-        return self._episodes.get(name, (None,))[0]
 
     def _of(self, name: str) -> dict[str, Episode]:
         """The episodes of a source by their lasting ids, of one that was played again the last; new ones are added."""
         self._source(name)
         reader = self._index.reader
-        query = "SELECT COUNT(*), COALESCE(MAX(id), 0), COALESCE(MIN(id), 0) FROM episodes WHERE source = ?"
-        count, last, first = reader.execute(query, (name,)).fetchone()
+        count, last, first = self._index.state_of(name)
         before, held = self._episodes.get(name, ((0, 0, 0), {}))
         if before == (count, last, first):
             return held
@@ -204,6 +181,30 @@ class Evaluations:
 
 
 _ROW = ("episodes", "valid", "success", "low", "high", "success_all", "invalid_share", "reward", "usage", "tokens")
+
+
+def _summed(episodes: Collection[Episode]) -> dict[str, Any]:
+    """The figures of all episodes and of each environment, and the mean of these where there are several."""
+    by_env: dict[str, list[Episode]] = {}
+    for episode in episodes:
+        by_env.setdefault(episode.env_id, []).append(episode)
+    results = {env_id: summarise(played) for env_id, played in by_env.items()}
+    several = len(results) > 1 and any(result.valid for result in results.values())
+    suite = score_suite(list(results.values())) if several else None
+    total = next(iter(results.values())) if len(results) == 1 else summarise(list(episodes))
+    return {
+        "figures": figures(total),
+        "suite": None if suite is None else {"success": suite.success, "low": suite.low, "high": suite.high},
+        "environments": [
+            {
+                "env": env_id,
+                "digests": sorted({episode.env_digest for episode in by_env[env_id]} - {""}),
+                "figures": figures(result),
+                "levels": _levels(by_env[env_id]),
+            }
+            for env_id, result in results.items()
+        ],
+    }
 
 
 def figures(result: Evaluation) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from rlvr.agents.evaluation.reward_hacking import reply_key
 from rlvr.agents.evaluation.summary import CUT, NO_REPLY
 from rlvr.envs.core.json_text import load_json
 
-VERSION = 7
+VERSION = 8
 CHECK = 200  # lines between two looks at the clock
 SECONDS = 1.0  # between two commits
 HASH_BYTES = 64 << 20  # of words that FTS5 holds before it writes a segment
@@ -60,7 +60,8 @@ CREATE INDEX by_reward ON episodes(reward);
 CREATE INDEX by_status ON episodes(status, reward);
 CREATE INDEX by_choice ON episodes(source, phase, env, split, level, status, stop, success);
 CREATE INDEX by_characters ON episodes(characters);
-CREATE INDEX by_replies ON episodes(replies, cut, unread, flaws);
+CREATE INDEX by_flaws ON episodes(flaws, replies, cut, unread);
+CREATE TABLE figures(source TEXT PRIMARY KEY, state TEXT, body TEXT);
 CREATE VIRTUAL TABLE words USING fts5(body, content='', columnsize=0);
 """
 COLUMNS = (
@@ -101,6 +102,8 @@ class EpisodeIndex:
         self.path = self._claim(folder or cache_folder())
         self._writer = self._prepared()
         self._committed = 0.0
+        self._figures = {row[0]: (row[1], row[2]) for row in self._writer.execute("SELECT * FROM figures")}
+        self._unsaved_figures: set[str] = set()
         self.complete = threading.Event()
 
     def _claim(self, folder: Path) -> Path:
@@ -180,6 +183,8 @@ class EpisodeIndex:
         """Close every connection, when `update` has stopped; delete an index that was made for this viewer alone."""
         self._closed.set()
         with self._writing:
+            with suppress(sqlite3.Error):  # they are worked out again
+                self._save_figures()
             for connection in self._open:
                 connection.close()
         self._mark("closed")
@@ -215,8 +220,15 @@ class EpisodeIndex:
             self._forget(indexed[name]["id"])
             changed = True
         self._writer.commit()
+        self._save_figures()
         self.complete.set()
         return changed
+
+    def _save_figures(self) -> None:
+        while self._unsaved_figures:
+            source = self._unsaved_figures.pop()
+            self._writer.execute("INSERT OR REPLACE INTO figures VALUES(?, ?, ?)", (source, *self._figures[source]))
+            self._writer.commit()
 
     def _look_for_sources(self) -> None:
         """Add the runs and files that have come since."""
@@ -280,6 +292,26 @@ class EpisodeIndex:
         return True
 
     # --- reading ---
+
+    def figures(self, source: str, state: str) -> str | None:
+        """What `keep_figures` was given for a source in this state; None where that was another state, or never."""
+        before, body = self._figures.get(source, ("", None))
+        return body if before == state else None
+
+    def has_figures(self, source: str) -> bool:
+        """Whether figures of a source are kept, of whichever state."""
+        return source in self._figures
+
+    def keep_figures(self, source: str, state: str, body: str) -> None:
+        """Keep what the episodes of a source amount to; the next `update` writes it into the file, or the end."""
+        self._figures[source] = state, body
+        self._unsaved_figures.add(source)
+
+    def state_of(self, source: str) -> tuple[int, int, int]:
+        """What changes with the episodes of a source: how many, the last number and the first."""
+        query = "SELECT COUNT(*), COALESCE(MAX(id), 0), COALESCE(MIN(id), 0) FROM episodes WHERE source = ?"
+        count, last, first = self.reader.execute(query, (source,)).fetchone()
+        return count, last, first
 
     def trace(self, number: int) -> tuple[Trace, dict[str, Any]]:
         """The episode of a row, read from its file, and the row.

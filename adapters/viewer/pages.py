@@ -67,6 +67,10 @@ class Pages:
         """Runs and files with what their episodes amount to."""
         return self._evaluations.listed()
 
+    def prepare(self, stopped: Callable[[], bool]) -> None:
+        """Work out what the first who opens an evaluation would wait for."""
+        self._evaluations.prepare(stopped)
+
     def evaluation(self, name: str) -> dict[str, Any]:
         """One of them in full.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlvr.adapters.viewer.traces import INVALID
@@ -115,8 +115,8 @@ def listing(reader: sqlite3.Connection, filters: Mapping[str, str]) -> dict[str,
         f"SELECT {SHOWN} FROM episodes WHERE id IN ({chosen}) ORDER BY {column} {direction}, id",
         [*values, limit, offset],
     ).fetchall()
-    (total,) = reader.execute(f"SELECT COUNT(*) FROM episodes{where}", values).fetchone()
-    counts = {} if offset else {"replies": reply_counts(reader, filters)}
+    total, replies = _counts(reader, where, values)
+    counts = {} if offset else {"replies": replies}
     return {"rows": [dict(row) for row in rows], "total": total, "offset": offset, **counts}
 
 
@@ -128,17 +128,20 @@ def reply_counts(reader: sqlite3.Connection, filters: Mapping[str, str]) -> dict
     Raises:
         QueryError: a filter cannot be understood.
     """
-    where, values = conditions(filters)
-    sums = "COALESCE(SUM(replies), 0), COALESCE(SUM(cut), 0), COALESCE(SUM(unread), 0)"
-    replies, cut, unread = reader.execute(f"SELECT {sums} FROM episodes{where}", values).fetchone()
+    return _counts(reader, *conditions(filters))[1]
+
+
+def _counts(reader: sqlite3.Connection, where: str, values: Sequence[Any]) -> tuple[int, dict[str, Any]]:
+    """How many episodes a WHERE clause selects, and the `reply_counts` of these; the clause is searched once."""
+    total = replies = cut = unread = 0
     flaws: dict[str, int] = {}
-    also = f"{where} AND" if where else " WHERE"
-    for names, count in reader.execute(
-        f"SELECT flaws, COUNT(*) FROM episodes{also} flaws != '' GROUP BY flaws", values
-    ):
+    query = f"SELECT flaws, COUNT(*), SUM(replies), SUM(cut), SUM(unread) FROM episodes{where} GROUP BY flaws"
+    for names, count, *sums in reader.execute(query, values):
+        total += count
+        replies, cut, unread = replies + sums[0], cut + sums[1], unread + sums[2]
         for name in names.split():
             flaws[name] = flaws.get(name, 0) + count
-    return {"replies": replies, "cut": cut, "unread": unread, "flaws": flaws}
+    return total, {"replies": replies, "cut": cut, "unread": unread, "flaws": flaws}
 
 
 def _count(filters: Mapping[str, str], name: str, default: int) -> int:

@@ -172,6 +172,25 @@ def test_what_comes_later_is_added_and_what_was_played_again_counts_once(tmp_pat
     assert evaluations.page("a.jsonl")["figures"]["episodes"] == 1
 
 
+def test_figures_are_kept_in_the_index_until_an_episode_comes(tmp_path, monkeypatch):
+    path = write(tmp_path / "a.jsonl", [played(0, False), played(1, True)])
+    first = EpisodeIndex(find_sources([path]), tmp_path / "index")
+    first.update()
+    Evaluations(first).prepare(lambda: False)
+    page = Evaluations(first).page("a.jsonl")
+    first.close()
+    again = EpisodeIndex(find_sources([path]), tmp_path / "index")
+    again.update()
+    with monkeypatch.context() as patch:
+        patch.setattr("rlvr.adapters.viewer.evaluations.light_episode", None)  # would be called for each episode
+        assert Evaluations(again).page("a.jsonl") == page
+    with path.open("a") as file:
+        file.write(json.dumps(played(2, True).to_dict()) + "\n")
+    again.update()
+    assert Evaluations(again).page("a.jsonl")["figures"]["episodes"] == 3
+    again.close()
+
+
 def test_records_of_before_are_shown_as_unknown(tmp_path, indexed):
     path = write(tmp_path / "a.jsonl", [played(0, True, agent={}, usage={}, env_digest="")])
     evaluations = Evaluations(indexed(path))
