@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from rlvr.agents.episode import Episode
@@ -68,7 +68,7 @@ class Comparison:
         record["notes"] = list(self.notes)
         record["environments"] = {env_id: each.to_dict() for env_id, each in self.environments.items()}
         for name in ("gained", "lost"):
-            record[name] = [task._asdict() for task in record[name]]
+            record[name] = [asdict(task) for task in record[name]]
         return record | {"success": self.success, "reward": self.reward}
 
     def __str__(self) -> str:

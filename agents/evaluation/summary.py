@@ -6,7 +6,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from rlvr.agents.episode import Episode
 from rlvr.agents.evaluation.faults import (
@@ -32,7 +32,8 @@ USAGE = (
 _SECONDS = {"model_seconds": "model", "env_seconds": "environment"}
 
 
-class TaskKey(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TaskKey:
     """Which task an episode was played on."""
 
     env_id: str

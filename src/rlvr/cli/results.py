@@ -6,6 +6,7 @@ import argparse
 import fcntl
 import json
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ def compare(options: argparse.Namespace, rest: list[str]) -> int:
         print(f"note: {note}")
     for name, tasks in (("gained", result.gained), ("lost", result.lost)):
         for task in tasks[: options.tasks]:
-            print(f"{name}: " + " ".join(f"{part} {value}" for part, value in task._asdict().items()))
+            print(f"{name}: " + " ".join(f"{part} {value}" for part, value in asdict(task).items()))
     return 0
 
 
