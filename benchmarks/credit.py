@@ -442,6 +442,13 @@ def _bonus_table() -> list[str]:
     return lines
 
 
+def store(cells: dict[str, Any]) -> None:
+    """A line for each cell, numbers to six digits."""
+    short = json.loads(json.dumps(cells), parse_float=lambda text: float(f"{float(text):.6g}"))
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(cell)}" for name, cell in short.items())
+    RESULTS.write_text(f'{{"cells": {{\n{lines}\n}}}}\n', encoding="utf-8")
+
+
 def main() -> int:
     """Measure what is missing, cell by cell, each written at once; then the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -459,7 +466,7 @@ def main() -> int:
             continue
         cells[cell] = measure(make(name), level, share)
         print(f"{cell}: {cells[cell]['cpu_seconds']} s", flush=True)
-        RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        store(cells)
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), results), encoding="utf-8")
     return 0
 
