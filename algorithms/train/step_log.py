@@ -170,7 +170,7 @@ def require_finite(model: Any) -> None:
     named = list(model.named_parameters())
     # x - x is 0 for numbers and NaN for the rest; the sum cannot overflow, as that of the weights could
     sums = [(parameter.detach() - parameter.detach()).sum().float() for _, parameter in named]
-    if not bool(torch.stack([total.to(sums[0].device) for total in sums]).any()):  # a GPU is waited for once
+    if not sums or not bool(torch.stack([total.to(sums[0].device) for total in sums]).any()):  # a GPU waits once
         return
     for name, parameter in named:
         bad = int((~parameter.detach().isfinite()).sum())

@@ -103,7 +103,7 @@ def test_the_environment_is_that_of_the_run(run, capsys):
 def test_opponents_that_are_models_stay_in_training(run):
     opponents = {"opponents": ["self", "random"]}
     config = config_of(options(model=str(run(env={"id": "rlvr/TicTacToeDuel-v0", "settings": opponents}))))
-    assert env_settings([config], "rlvr/TicTacToeDuel-v0", {}) == {"opponents": ["random"]}
+    assert env_settings([config], "rlvr/TicTacToeDuel-v0", {}) == {"opponents": ["random"], "rounds": 1}
 
 
 def test_a_config_that_cannot_be_read_is_one_sentence(run):

@@ -50,8 +50,10 @@ def contents():
     return found
 before = contents()
 command = 'python() { python3 "$@"; }\\n' + sys.stdin.read()
+# the machine's settings of git may not be readable here, and are no part of the task
+settings = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "GIT_CONFIG_NOSYSTEM": "1"}
 shell = subprocess.Popen(["bash", "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                         stderr=subprocess.STDOUT, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+                         stderr=subprocess.STDOUT, env=settings)
 printed = shell.stdout.read(PRINTED)
 shell.stdout.close()
 code = shell.wait()
