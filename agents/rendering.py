@@ -165,17 +165,18 @@ class Renderer:
             raise ValueError("a demonstration needs a prompt and then at least one message of the assistant's")
         if self.end_id is None:
             raise ValueError("this tokenizer has no end-of-sequence token, so a reply could never end: set one")
-        ids = list(self._remembered(tuple(turns[: replies[0]]), True, None, tools))
-        mask = [0] * len(ids)
-        for reply, following in zip(replies, [*replies[1:], len(turns)], strict=True):
-            completion = [*self._encode_reply(clean(turns[reply][1]), ids), self.end_id]
-            ids += completion
-            mask += [1] * len(completion)
-            new = tuple(turns[reply + 1 : following])
-            if following < len(turns):
-                context = self._remembered(new, False, self.end_id)
-                ids += context
-                mask += [0] * len(context)
+        with self._lock:
+            ids = list(self._remembered(tuple(turns[: replies[0]]), True, None, tools))
+            mask = [0] * len(ids)
+            for reply, following in zip(replies, [*replies[1:], len(turns)], strict=True):
+                completion = [*self._encode_reply(clean(turns[reply][1]), ids), self.end_id]
+                ids += completion
+                mask += [1] * len(completion)
+                new = tuple(turns[reply + 1 : following])
+                if following < len(turns):
+                    context = self._remembered(new, False, self.end_id)
+                    ids += context
+                    mask += [0] * len(context)
         return ids, mask
 
     @property

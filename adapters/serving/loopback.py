@@ -55,8 +55,19 @@ class HttpError(Exception):
         return {"error": {"message": str(self), "type": kind, "code": self.status}}
 
 
-# A JSON object, or the data of server-sent events.
-Answer = dict[str, Any] | Iterator[str]
+class ServerEvent(NamedTuple):
+    """One of a stream's events: its data on one line, and its name, where it has one."""
+
+    data: str
+    name: str = ""
+
+
+Answer = dict[str, Any] | Iterator[ServerEvent]  # a JSON object, or server-sent events
+
+
+def _error_body(request: HttpRequest, error: HttpError) -> dict[str, Any]:
+    """An error's body, in the form of OpenAI's errors whatever was asked."""
+    return error.body()
 
 
 class LoopbackServer:
@@ -74,6 +85,7 @@ class LoopbackServer:
         key: by default a new secret one, for the client that the server is made for; None asks for none.
         admit: looks at a request without its body, before the body is read; raises `HttpError`.
         open_paths: what may be asked by GET without a key, such as a health check.
+        write_error: from a request, whose body may not have been read, and an error to the answer's body.
     """
 
     def __init__(
@@ -85,11 +97,12 @@ class LoopbackServer:
         key: str | None = "",
         admit: Callable[[HttpRequest], None] | None = None,
         open_paths: Collection[str] = (),
+        write_error: Callable[[HttpRequest, HttpError], dict[str, Any]] = _error_body,
     ) -> None:
         self.key = secrets.token_urlsafe(24) if key == "" else key
         self._admit, self._open_paths = admit, frozenset(open_paths)
         self._server = _Server(("127.0.0.1", port), _Handler)
-        self._server.answer, self._server.admit = answer, self._check
+        self._server.answer, self._server.admit, self._server.write_error = answer, self._check, write_error
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name=name, daemon=True)
         self._thread.start()
@@ -116,6 +129,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 128
     answer: Callable[[HttpRequest], Answer]
     admit: Callable[[HttpRequest], None]
+    write_error: Callable[[HttpRequest, HttpError], dict[str, Any]]
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -225,28 +239,31 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self.server.admit(request)
         except HttpError as refusal:
-            self._refuse(refusal)
+            self._refuse(request, refusal)
         else:
             with self.server.serving(self.connection):
                 self._serve(request, body)
 
-    def _refuse(self, refusal: HttpError) -> None:
+    def _refuse(self, request: HttpRequest, refusal: HttpError) -> None:
         self.close_connection = True  # the body was not read
-        self._send(refusal.status, refusal.body())
+        self._fail(request, refusal)
+
+    def _fail(self, request: HttpRequest, error: HttpError) -> None:
+        self._send(error.status, self.server.write_error(request, error))
 
     def _serve(self, request: HttpRequest, body: Callable[[], dict[str, Any]]) -> None:
         try:
             request = request._replace(body=body())
         except HttpError as refusal:
-            self._refuse(refusal)
+            self._refuse(request, refusal)
             return
         try:
             answer = self.server.answer(request)
         except HttpError as refusal:
-            self._send(refusal.status, refusal.body())
+            self._fail(request, refusal)
         except Exception as error:
             log.exception("a request failed")
-            self._send(500, HttpError(500, f"the server failed: {type(error).__name__}; its log says more").body())
+            self._fail(request, HttpError(500, f"the server failed: {type(error).__name__}; its log says more"))
         else:
             if isinstance(answer, dict):
                 self._send(200, answer)
@@ -261,7 +278,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def _stream(self, events: Iterator[str]) -> None:
+    def _stream(self, events: Iterator[ServerEvent]) -> None:
         self.close_connection = True  # its end is the end of the connection
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
@@ -269,7 +286,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Connection", "close")
         self.end_headers()
         for event in events:
-            self.wfile.write(f"data: {event}\n\n".encode())
+            name = f"event: {event.name}\n" if event.name else ""
+            self.wfile.write(f"{name}data: {event.data}\n\n".encode())
             self.wfile.flush()
 
     def log_message(self, format: str, *args: Any) -> None:

@@ -1,4 +1,6 @@
-"""PolicyEndpoint: an OpenAI-compatible endpoint whose answers come from ``env.step``.
+"""PolicyEndpoint: an endpoint of a model whose answers come from ``env.step``.
+
+It speaks OpenAI's Chat Completions and Responses, and Anthropic's Messages (`rlvr.adapters.serving.dialects`).
 
 A harness that owns its loop (an agent program, somebody's evaluation, another suite's rollout) asks a model for its
 next words and waits. Here the model is the player of the Gymnasium environment `HarnessEnv`: the request becomes the
@@ -18,32 +20,42 @@ Standard library only; 127.0.0.1 only; each session has a secret key of its own.
 
 from __future__ import annotations
 
+import hmac
 import json
 import math
 import queue
 import secrets
 import threading
-import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium as gym
 
+from rlvr.adapters.serving.dialects.anthropic_messages import ANTHROPIC_MESSAGES
+from rlvr.adapters.serving.dialects.chat_completions import CHAT_COMPLETIONS
+from rlvr.adapters.serving.dialects.common import Dialect, ModelReply, ModelRequest, TokenUsage, read_action
+from rlvr.adapters.serving.dialects.responses import RESPONSES
 from rlvr.adapters.serving.loopback import Answer, HttpError, HttpRequest, LoopbackServer
-from rlvr.agents import Message
-from rlvr.agents.chat_template import CLOSING, OPENING
+from rlvr.agents import Conversation, Message
+from rlvr.agents.rendering import Renderer
 from rlvr.envs import Verdict
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.core.verdict import Status, env_error
 from rlvr.envs.tasks.turns import split_opening, under_role
-from rlvr.envs.tools.calls import Reading, split_calls
 from rlvr.envs.tools.tool import shown_tools
 
 REPLY_SECONDS = 600.0
 TURN_SECONDS = 120.0
 GRACE_SECONDS = 5.0
+COUNT_PATH = "v1/messages/count_tokens"
+DIALECTS = {
+    "v1/chat/completions": CHAT_COMPLETIONS,
+    "v1/responses": RESPONSES,
+    "v1/messages": ANTHROPIC_MESSAGES,
+    COUNT_PATH: ANTHROPIC_MESSAGES,
+}
 REMEMBERED = 64  # answers a session keeps for a client that asks again because the first one was lost
 
 
@@ -52,15 +64,14 @@ class ChatRequest:
 
     Attributes:
         messages: the conversation as the harness sent it, contents as text.
-        tools: the tools' schemas that came with it; with any, calls in the reply (``<tool_call>{…}</tool_call>``) are
-            sent as such.
+        tools: the tools' schemas that came with it, as Chat Completions writes them; with any, calls in the reply
+            (``<tool_call>{…}</tool_call>``) are sent as such.
         body: all that was sent.
     """
 
-    def __init__(self, body: Mapping[str, Any]) -> None:
+    def __init__(self, asked: ModelRequest, body: Mapping[str, Any]) -> None:
         self.body = body
-        self.messages = [_message(message) for message in body["messages"]]
-        self.tools: list[Any] = list(body.get("tools") or [])
+        self.messages, self.tools = asked
         self._answered = threading.Event()
         self._text = ""
         self._refusal: HttpError | None = None
@@ -103,28 +114,55 @@ class EndpointSession:
         events: what happens, in order: each `ChatRequest`, and whatever else is put there.
     """
 
-    def __init__(self, url: str, name: str, reply_timeout: float) -> None:
+    def __init__(self, url: str, name: str, reply_timeout: float, renderer: Renderer | None) -> None:
         self.base_url, self.model = f"{url}/{name}/v1", name
         self.api_key = secrets.token_urlsafe(24)
         self.events: queue.Queue[Any] = queue.Queue()
         self.closed = False
-        self._reply_timeout = reply_timeout
+        self._reply_timeout, self._renderer = reply_timeout, renderer
         self._asked: dict[str, ChatRequest] = {}
         self._lock = threading.Lock()
 
-    def ask(self, body: Mapping[str, Any], again: bool) -> tuple[ChatRequest, str]:
-        """The request and its reply; a client that asks ``again`` gets the answer of the first time."""
+    def ask(self, asked: ModelRequest, body: Mapping[str, Any], again: bool) -> ModelReply:
+        """The reply to a request; a client that asks ``again`` gets the answer of the first time."""
         key = json.dumps(body, sort_keys=True)
         with self._lock:
             if self.closed:
                 raise HttpError(410, "this session is over")
             request = self._asked.get(key) if again else None
             if request is None:
-                request = self._asked[key] = ChatRequest(body)
+                request = self._asked[key] = ChatRequest(asked, body)
                 while len(self._asked) > REMEMBERED and next(iter(self._asked.values()))._answered.is_set():
                     del self._asked[next(iter(self._asked))]
                 self.events.put(request)
-        return request, request.wait(self._reply_timeout)
+        action = request.wait(self._reply_timeout)
+        reply = read_action(action, bool(asked.tools))
+        return reply._replace(usage=self._usage(asked, action, reply.thought))
+
+    def count_prompt(self, asked: ModelRequest) -> int:
+        """Tokens of a request, as the policy is shown it.
+
+        Raises:
+            HttpError: nobody counts the session's tokens (404), or the policy's template refuses the messages (400).
+        """
+        if self._renderer is None:
+            raise HttpError(404, "nobody counts this session's tokens: it was opened without a renderer")
+        try:
+            return len(self._renderer.render(Conversation("request", asked.messages, tools=_shown(asked))))
+        except ValueError as error:
+            raise HttpError(400, str(error)) from error
+
+    def _usage(self, asked: ModelRequest, action: str, thought: str) -> TokenUsage:
+        """Tokens of a request and its reply, the one that ends it included; 0 where the template refuses them."""
+        if self._renderer is None:
+            return TokenUsage()
+        whole: list[Message] = [*asked.messages, {"role": "assistant", "content": action}]
+        try:
+            ids, mask = self._renderer.render_demonstration(whole, _shown(asked), len(asked.messages))
+        except ValueError:
+            return TokenUsage()
+        thought_tokens = len(self._renderer.encode_reply(thought)) if thought else 0
+        return TokenUsage(len(ids) - sum(mask), sum(mask), thought_tokens)
 
     def close(self) -> None:
         """Refuse what waits and what will come."""
@@ -135,7 +173,8 @@ class EndpointSession:
 
 
 class PolicyEndpoint:
-    """The server: ``POST /<session>/v1/chat/completions``, streamed or not, and ``GET /<session>/v1/models``.
+    """The server: ``POST /<session>/v1/chat/completions``, ``responses`` and ``messages``, streamed or not,
+    ``POST /<session>/v1/messages/count_tokens``, and ``GET /<session>/v1/models``.
 
     Args:
         reply_timeout: how long a request waits for the action, in seconds; then it is answered with a 504.
@@ -147,7 +186,9 @@ class PolicyEndpoint:
             raise ValueError(f"reply_timeout must be above 0, got {reply_timeout}")
         self.reply_timeout = reply_timeout
         self._sessions: dict[str, EndpointSession] = {}
-        self._server = LoopbackServer(self._answer, port=port, name="policy endpoint", key=None, admit=self._admit)
+        self._server = LoopbackServer(
+            self._answer, port=port, name="policy endpoint", key=None, admit=self._admit, write_error=_error_body
+        )
         self.url = self._server.url
 
     def __enter__(self) -> PolicyEndpoint:
@@ -156,9 +197,14 @@ class PolicyEndpoint:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def session(self) -> EndpointSession:
-        """Open a session: an address, a key and a queue of requests."""
-        session = EndpointSession(self.url, f"policy-{secrets.token_hex(6)}", self.reply_timeout)
+    def session(self, renderer: Renderer | None = None) -> EndpointSession:
+        """Open a session: an address, a key and a queue of requests.
+
+        Args:
+            renderer: of the policy that plays, which counts the tokens of its requests and replies; None leaves each
+                count at 0.
+        """
+        session = EndpointSession(self.url, f"policy-{secrets.token_hex(6)}", self.reply_timeout, renderer)
         self._sessions[session.model] = session
         return session
 
@@ -175,93 +221,49 @@ class PolicyEndpoint:
 
     def _admit(self, request: HttpRequest) -> None:
         """Each session has a key of its own."""
-        session = self._sessions.get(request.path.strip("/").partition("/")[0])
-        if session is None or not request.has_key(session.api_key):
+        session = self._sessions.get(_parts(request)[0])
+        if session is None or not (request.has_key(session.api_key) or _has_api_key(request, session.api_key)):
             raise HttpError(401, "no such session, or not its key")
 
     def _answer(self, request: HttpRequest) -> Answer:
-        name, _, path = request.path.strip("/").partition("/")
+        name, path = _parts(request)
         session = self._sessions.get(name)
         if session is None:
             raise HttpError(410, "this session is over")
         if (request.method, path) == ("GET", "v1/models"):
             return {"object": "list", "data": [{"id": name, "object": "model", "created": 0, "owned_by": "rlvr"}]}
-        if (request.method, path) != ("POST", "v1/chat/completions"):
-            raise HttpError(404, f"there is no {request.method} {path}: this endpoint has v1/chat/completions")
+        dialect = DIALECTS.get(path)
+        if request.method != "POST" or dialect is None:
+            raise HttpError(404, f"there is no {request.method} {path}: this endpoint has {', '.join(DIALECTS)}")
         body = request.body
-        _check(body)
+        asked = dialect.read(body)
+        if path == COUNT_PATH:
+            return {"input_tokens": session.count_prompt(asked)}
         again = request.headers.get("x-stainless-retry-count", "0") != "0"
-        chat, text = session.ask(body, again)
-        message, reason = _spoken(text, bool(chat.tools))
-        return _chunks(name, message, reason) if body.get("stream") else _completion(name, message, reason)
+        answer = dialect.write(body, session.ask(asked, body, again), name)
+        return dialect.stream(body, answer) if body.get("stream") else answer
 
 
-def _check(body: Mapping[str, Any]) -> None:
-    messages = body.get("messages")
-    if not isinstance(messages, list) or not messages:
-        raise HttpError(400, "messages must be a list that is not empty")
-    if not all(isinstance(message, dict) and isinstance(message.get("role"), str) for message in messages):
-        raise HttpError(400, "each message must be an object with a role")
-    if body.get("n") not in (None, 1):
-        raise HttpError(400, "n must be 1: an action is one reply")
+def _parts(request: HttpRequest) -> tuple[str, str]:
+    """A session's name, and the path behind it."""
+    name, _, path = request.path.strip("/").partition("/")
+    return name, path
 
 
-def _message(message: Mapping[str, Any]) -> Message:
-    """Role and text: parts of text are joined, calls that the policy made are written as it wrote them."""
-    content = message.get("content") or ""
-    if isinstance(content, list):
-        content = "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-    calls = message.get("tool_calls") or []
-    written = [_written(call["function"]) for call in calls if isinstance(call, dict) and "function" in call]
-    role = {"developer": "system", "function": "tool"}.get(message["role"], message["role"])
-    return {"role": role, "content": "\n".join(filter(None, [str(content), *written]))}
+def _has_api_key(request: HttpRequest, key: str) -> bool:
+    """Whether a request has ``X-API-Key: <key>``, where Anthropic's clients put it."""
+    key_given = request.headers.get("x-api-key", "").strip().encode("utf-8", "surrogateescape")
+    return hmac.compare_digest(key_given, key.encode())
 
 
-def _written(function: Mapping[str, Any]) -> str:
-    arguments = function.get("arguments") or "{}"
-    return f'<tool_call>\n{{"name": {json.dumps(function.get("name"))}, "arguments": {arguments}}}\n</tool_call>'
+def _error_body(request: HttpRequest, error: HttpError) -> dict[str, Any]:
+    dialect: Dialect = DIALECTS.get(_parts(request)[1], CHAT_COMPLETIONS)
+    return dialect.write_error(error)
 
 
-def _spoken(action: str, tools: bool) -> tuple[dict[str, Any], str]:
-    """The assistant's message for an action, its thought apart from its words, and why it ended."""
-    thought, text = _thought_of(action)
-    message: dict[str, Any] = {"role": "assistant", "content": text}
-    if thought:
-        message["reasoning_content"] = thought
-    before, reading = split_calls(text, "hermes", {}) if tools else (text, Reading())
-    calls = reading.calls
-    if not calls:
-        return message, "stop"
-    named = [{"name": call.name, "arguments": json.dumps(dict(call.arguments))} for call in calls]
-    listed = [{"id": f"call_{secrets.token_hex(8)}", "type": "function", "function": function} for function in named]
-    return message | {"content": before.strip() or None, "tool_calls": listed}, "tool_calls"
-
-
-def _thought_of(action: str) -> tuple[str, str]:
-    """The thought that an action begins with, and the words behind it; one that does not end leaves none."""
-    if not action.lstrip().startswith(OPENING):
-        return "", action
-    thought, _, text = action.lstrip().removeprefix(OPENING).partition(CLOSING)
-    return thought.strip("\n"), text.removeprefix("\n").removeprefix("\n")
-
-
-def _completion(model: str, message: dict[str, Any], reason: str) -> dict[str, Any]:
-    choice = {"index": 0, "message": message, "finish_reason": reason, "logprobs": None}
-    usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}  # an action is text
-    return {**_head(model, "chat.completion"), "choices": [choice], "usage": usage}
-
-
-def _chunks(model: str, message: dict[str, Any], reason: str) -> Iterator[str]:
-    head = _head(model, "chat.completion.chunk")
-    calls = [{"index": i, **call} for i, call in enumerate(message.get("tool_calls", ()))]
-    delta = {**message, **({"tool_calls": calls} if calls else {})}
-    for part, end in ((delta, None), ({}, reason)):
-        yield json.dumps({**head, "choices": [{"index": 0, "delta": part, "finish_reason": end}]})
-    yield "[DONE]"
-
-
-def _head(model: str, kind: str) -> dict[str, Any]:
-    return {"id": f"chatcmpl-{secrets.token_hex(12)}", "object": kind, "created": int(time.time()), "model": model}
+def _shown(asked: ModelRequest) -> str:
+    """The tools as a policy is shown them."""
+    return json.dumps(shown_tools(asked.tools)) if asked.tools else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +272,7 @@ class HarnessConnection:
 
     Attributes:
         base_url, api_key, model: for its OpenAI client.
+        anthropic_base_url: for an Anthropic client, which puts ``/v1`` behind it.
         seed, options: what the environment was reset with.
         cancelled: set when nobody plays any more; the endpoint refuses all requests from then on.
     """
@@ -280,6 +283,10 @@ class HarnessConnection:
     seed: int | None
     options: Mapping[str, Any]
     cancelled: threading.Event
+
+    @property
+    def anthropic_base_url(self) -> str:
+        return self.base_url.removesuffix("/v1")
 
 
 Harness = Callable[[HarnessConnection], Verdict | float]
@@ -309,6 +316,7 @@ class HarnessEnv(gym.Env[str, str]):
         max_turns: requests it may make; one more ends the episode, truncated.
         turn_timeout: the longest wait for its next request or its end, in seconds.
         endpoint: one to share between environments; None makes one, closed with the environment.
+        renderer: of the policy that plays (`TokenAgent.renderer`): the harness is told its tokens; None tells it 0.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012  (gymnasium's own declaration)
@@ -320,6 +328,7 @@ class HarnessEnv(gym.Env[str, str]):
         max_turns: int | None = None,
         turn_timeout: float = TURN_SECONDS,
         endpoint: PolicyEndpoint | None = None,
+        renderer: Renderer | None = None,
     ) -> None:
         if max_turns is not None and max_turns < 1:
             raise ValueError(f"max_turns must be at least 1, got {max_turns}")
@@ -328,7 +337,7 @@ class HarnessEnv(gym.Env[str, str]):
         self.harness, self.max_turns, self.turn_timeout = harness, max_turns, turn_timeout
         self.observation_space, self.action_space = Text(), Text()
         self.endpoint = endpoint or PolicyEndpoint()
-        self._owns = endpoint is None
+        self._owns, self._renderer = endpoint is None, renderer
         self._session: EndpointSession | None = None
         self._thread: threading.Thread | None = None
         self._cancelled = threading.Event()
@@ -340,7 +349,7 @@ class HarnessEnv(gym.Env[str, str]):
         """Start the harness: its first request; raises where none comes."""
         super().reset(seed=seed)
         self._stop()
-        session, self._cancelled = self.endpoint.session(), threading.Event()
+        session, self._cancelled = self.endpoint.session(self._renderer), threading.Event()
         connection = HarnessConnection(
             session.base_url, session.api_key, session.model, seed, dict(options or {}), self._cancelled
         )
@@ -365,7 +374,7 @@ class HarnessEnv(gym.Env[str, str]):
             raise gym.error.ResetNeeded("the episode is over, or never began: call reset() before step()")
         request, self._request = self._request, None
         self._turn += 1
-        self._known = [*request.messages, _message(_spoken(action, bool(request.tools))[0])]
+        self._known = [*request.messages, read_action(action, bool(request.tools)).message()]
         if not request.reply(action):
             return self._over(Verdict(0.0, "timeout", reason="the harness no longer waited for this action"), True)
         event = self._next()

@@ -11,9 +11,11 @@ import gymnasium as gym
 import pytest
 from gymnasium.utils.env_checker import check_env
 
+from rlvr.adapters import initial_messages
+from rlvr.adapters.serving.dialects.common import ModelRequest
 from rlvr.adapters.serving.policy_endpoint import ChatRequest, HarnessEnv, PolicyEndpoint
 from rlvr.adapters.testing import nothing_left
-from rlvr.agents import ConstantAgent, Rollout, RolloutRequest
+from rlvr.agents import ConstantAgent, Conversation, Rollout, RolloutRequest
 from rlvr.envs import Verdict
 
 
@@ -202,6 +204,135 @@ def test_tools_are_called_and_their_output_heard(make):
     assert env.step("two")[1] == 1.0
 
 
+def anthropic_post(connection, body, *, path="/v1/messages", key=None):
+    """What an Anthropic client sends."""
+    headers = {"x-api-key": key or connection.api_key, "Content-Type": "application/json"}
+    request = urllib.request.Request(connection.anthropic_base_url + path, json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request, timeout=30) as response:
+        return response.read()
+
+
+TURN = {"role": "user", "content": "1 + 1?"}
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_each_dialect_plays_the_same_episode(make, streamed):
+    def responses(connection, text):
+        return post(connection, {"input": text, "stream": streamed}, path="/responses")
+
+    def anthropic(connection, text):
+        return anthropic_post(connection, {"messages": [{**TURN, "content": text}], "stream": streamed})
+
+    def chat(connection, text):
+        return post(connection, {"messages": [{**TURN, "content": text}], "stream": streamed})
+
+    for dialect, name in ((responses, b"response.completed"), (anthropic, b"message_stop"), (chat, b"[DONE]")):
+
+        def harness(connection, dialect=dialect, name=name):
+            answer = dialect(connection, "1 + 1?")
+            return float(b"t\\u0103o" in answer and (name in answer) == streamed)
+
+        env = make(harness)
+        observation, info = env.reset()
+        assert (observation, info["role"]) == ("1 + 1?", "user")
+        assert env.step("tăo")[1] == 1.0
+
+
+def test_an_anthropic_harness_calls_tools_and_goes_on(make):
+    tools = [{"name": "add", "input_schema": {"type": "object"}}]
+
+    def harness(connection):
+        body = {"system": "Add.", "messages": [TURN], "tools": tools}
+        answer = json.loads(anthropic_post(connection, body))
+        assert answer["stop_reason"] == "tool_use"
+        call = answer["content"][-1]
+        result = {"type": "tool_result", "tool_use_id": call["id"], "content": str(sum(call["input"].values()))}
+        body["messages"] += [{"role": "assistant", "content": answer["content"]}, {"role": "user", "content": [result]}]
+        return float(json.loads(anthropic_post(connection, body))["content"][0]["text"] == "two")
+
+    env = make(harness)
+    observation, info = env.reset()
+    assert (observation, info["system"], info["tools"][0]["function"]["name"]) == ("1 + 1?", "Add.", "add")
+    observation, _, _, _, info = env.step(
+        'I add. <tool_call>{"name": "add", "arguments": {"a": 1, "b": 1}}</tool_call>'
+    )
+    assert (observation, info["role"]) == ("2", "tool")
+    assert env.step("two")[1] == 1.0
+
+
+def test_each_dialect_is_refused_in_its_own_words(make):
+    def refusal(call, *arguments, **options):
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            call(*arguments, **options)
+        with caught.value as error:
+            return error.code, json.loads(error.read())
+
+    def harness(connection):
+        good = {"messages": [TURN]}
+        for body, key, status, kind in (
+            ({"messages": 3}, None, 400, "invalid_request_error"),
+            (good, "another", 401, "authentication_error"),
+        ):
+            code, said = refusal(anthropic_post, connection, body, key=key)
+            assert (code, said["type"], said["error"]["type"]) == (status, "error", kind)
+        code, said = refusal(anthropic_post, connection, good, path="/v1/messages/count_tokens")
+        assert (code, said["error"]["type"]) == (404, "not_found_error")
+        assert "nobody counts" in said["error"]["message"]
+        code, said = refusal(post, connection, {"input": []}, path="/responses")
+        assert (code, said["error"]["code"]) == (400, 400)
+        return float(json.loads(anthropic_post(connection, good))["usage"]["output_tokens"] == 0)
+
+    env = make(harness)
+    env.reset()
+    assert env.step("2")[4]["verdict"] == Verdict(1.0, "correct", reason="the harness is done")
+
+
+@pytest.mark.parametrize(("family", "names"), [("qwen3", ["add"]), ("opened", [])])
+def test_tokens_are_those_that_the_agent_sampled(make, family, names):
+    """The agent that plays counts what it was shown and what it sampled; the harness is told the same."""
+    pytest.importorskip("transformers")
+    from rlvr.agents.rendering import Renderer
+
+    from ..agents.families import family_tokenizer
+
+    renderer = Renderer(family_tokenizer(family))
+    schema = {"type": "object"}
+    action = "<think>\nOne and one.\n</think>\n\nIt is 2."
+    told = []
+
+    def harness(connection):
+        functions = [{"name": name, "parameters": schema} for name in names]
+        tools = [{"type": "function", "function": function} for function in functions]
+        body = {"messages": [{"role": "system", "content": "Add."}, TURN], "tools": tools}
+        told.append(json.loads(post(connection, body))["usage"])
+        body = {"system": "Add.", "messages": [TURN]}
+        body["tools"] = [{"name": name, "input_schema": schema} for name in names]
+        told.append(json.loads(anthropic_post(connection, body, path="/v1/messages/count_tokens"))["input_tokens"])
+        body = {"instructions": "Add.", "input": "1 + 1?"}
+        body["tools"] = [{"type": "function", **function} for function in functions]
+        told.append(json.loads(post(connection, body, path="/responses"))["usage"])
+        return 1.0
+
+    env = make(harness, renderer=renderer)
+    observation, info = env.reset()
+    conversation = Conversation(
+        "c", initial_messages(observation, info), tools=json.dumps(info["tools"]) if names else ""
+    )
+    prompt = renderer.render(conversation)
+    env.step(action)
+    env.step(action)
+    ids, mask = renderer.render_demonstration(
+        [*conversation.messages, {"role": "assistant", "content": action}], conversation.tools
+    )
+    assert renderer.reply_text(ids[len(prompt) : -1], prompt) == action
+    chat, counted, responses = told
+    assert (chat["prompt_tokens"], chat["completion_tokens"]) == (len(prompt), len(ids) - len(prompt)) != (0, 0)
+    assert sum(mask) == chat["completion_tokens"]
+    assert 0 < chat["completion_tokens_details"]["reasoning_tokens"] < chat["completion_tokens"]
+    assert counted == chat["prompt_tokens"]
+    assert (responses["input_tokens"], responses["output_tokens"]) == (len(prompt), len(ids) - len(prompt))
+
+
 def test_streams(make):
     def harness(connection):
         sent = post(connection, {"messages": [{"role": "user", "content": "?"}], "stream": True}).decode()
@@ -255,7 +386,7 @@ def test_strangers_and_nonsense_are_refused():
 
 
 def test_a_request_is_answered_once():
-    request = ChatRequest({"messages": [{"role": "user", "content": None}]})
+    request = ChatRequest(ModelRequest([{"role": "user", "content": ""}], []), {})
     assert request.reply("a")
     assert not request.reply("b")
     assert request.wait(0) == "a"
