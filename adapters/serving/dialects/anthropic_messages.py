@@ -67,7 +67,7 @@ def _messages(turn: Mapping[str, Any]) -> list[Message]:
     """A turn as messages: one of the assistant's; of the user's texts and results, in their order."""
     role, content = turn.get("role"), turn.get("content")
     if role == "assistant":
-        return [{"role": "assistant", "content": _said(content)}]
+        return [{"role": "assistant", "content": _assistant_text(content)}]
     if role == "system":
         return [{"role": "system", "content": text_of(content, "content", ("text",))}]
     if role != "user":
@@ -91,7 +91,7 @@ def _words(texts: list[dict[str, Any]]) -> list[Message]:
     return [{"role": "user", "content": text_of(texts, "content", ("text",))}] if texts else []
 
 
-def _said(content: Any) -> str:
+def _assistant_text(content: Any) -> str:
     """What the assistant said: texts and calls; its thoughts are no part of the conversation."""
     if isinstance(content, str):
         return content
@@ -128,8 +128,8 @@ def _tool_use(call: ToolCall) -> dict[str, Any]:
 def stream(body: Mapping[str, Any], answer: dict[str, Any]) -> Iterator[ServerEvent]:
     """The message as events, each block in one delta."""
     ending = {key: answer[key] for key in ("stop_reason", "stop_sequence")}
-    begun = answer | {"content": [], "stop_reason": None, "usage": answer["usage"] | {"output_tokens": 0}}
-    yield _event("message_start", message=begun)
+    unfinished = answer | {"content": [], "stop_reason": None, "usage": answer["usage"] | {"output_tokens": 0}}
+    yield _event("message_start", message=unfinished)
     for index, block in enumerate(answer["content"]):
         empty, deltas = _parts(block)
         yield _event("content_block_start", index=index, content_block=empty)

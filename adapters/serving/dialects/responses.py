@@ -76,8 +76,8 @@ def _append(messages: list[Message], item: Mapping[str, Any]) -> None:
         messages.append({"role": ROLES[role], "content": text_of(item.get("content"), "content", PARTS)})
     elif kind == "function_call":
         call = [read_call(item.get("name"), item.get("arguments"))]
-        said = messages.pop()["content"] if messages and messages[-1]["role"] == "assistant" else ""
-        messages.append({"role": "assistant", "content": with_calls(said, call)})
+        text = messages.pop()["content"] if messages and messages[-1]["role"] == "assistant" else ""
+        messages.append({"role": "assistant", "content": with_calls(text, call)})
     elif kind == "function_call_output":
         messages.append({"role": "tool", "content": text_of(item.get("output"), "output", PARTS)})
     else:
@@ -137,33 +137,33 @@ def stream(body: Mapping[str, Any], answer: dict[str, Any]) -> Iterator[ServerEv
 
 
 def _events(answer: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    begun = answer | {"status": "in_progress", "output": [], "usage": None}
-    yield "created", {"response": begun}
-    yield "in_progress", {"response": begun}
+    unfinished = answer | {"status": "in_progress", "output": [], "usage": None}
+    yield "created", {"response": unfinished}
+    yield "in_progress", {"response": unfinished}
     for index, item in enumerate(answer["output"]):
-        place = {"output_index": index}
+        position = {"output_index": index}
         empty: dict[str, Any] = {"arguments": ""} if item["type"] == "function_call" else {"content": []}
-        begun = item | empty
+        unfinished = item | empty
         if "status" in item:
-            begun["status"] = "in_progress"
-        yield "output_item.added", {**place, "item": begun}
-        inner = {"item_id": item["id"], **place}
+            unfinished["status"] = "in_progress"
+        yield "output_item.added", {**position, "item": unfinished}
+        inner = {"item_id": item["id"], **position}
         if item["type"] == "function_call":
             yield "function_call_arguments.delta", {**inner, "delta": item["arguments"]}
             yield "function_call_arguments.done", {**inner, "name": item["name"], "arguments": item["arguments"]}
         else:
             yield from _text_events(item["content"][0], {**inner, "content_index": 0})
-        yield "output_item.done", {**place, "item": item}
+        yield "output_item.done", {**position, "item": item}
     yield "completed", {"response": answer}
 
 
-def _text_events(part: dict[str, Any], place: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _text_events(part: dict[str, Any], position: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     text, kind = part["text"], part["type"]
     scores: dict[str, Any] = {"logprobs": []} if kind == "output_text" else {}
-    yield "content_part.added", {**place, "part": part | {"text": ""}}
-    yield f"{kind}.delta", {**place, "delta": text, **scores}
-    yield f"{kind}.done", {**place, "text": text, **scores}
-    yield "content_part.done", {**place, "part": part}
+    yield "content_part.added", {**position, "part": part | {"text": ""}}
+    yield f"{kind}.delta", {**position, "delta": text, **scores}
+    yield f"{kind}.done", {**position, "text": text, **scores}
+    yield "content_part.done", {**position, "part": part}
 
 
 RESPONSES = Dialect(read, write, stream)
