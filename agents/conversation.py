@@ -203,6 +203,7 @@ class Reply:
         flaw: one of `FLAWS`; "" for a reply without.
         usage: what it took, by the names of `Episode.usage`, as far as the agent knows more than its tokens tell.
         model: the version of the model that answered, where the agent learns it from the answer.
+        option_logprobs: of a multiple choice by likelihood, log p of each option behind the prompt, in their order.
     """
 
     text: str
@@ -215,6 +216,7 @@ class Reply:
     flaw: str = ""
     usage: Mapping[str, float] = field(default_factory=dict)
     model: str = ""
+    option_logprobs: Sequence[float] = ()
 
 
 @dataclass(slots=True)

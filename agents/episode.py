@@ -48,7 +48,7 @@ class Turn:
 
     ``end`` is the length of the episode's tokens after the reply: token t belongs to the first turn with end > t. It is
     0 for agents that deal in text alone. ``image`` is the image beside the observation, as a data URL of a PNG; "" if
-    there is none. ``limit`` and ``flaw`` are those of the reply, see `rlvr.agents.conversation.Reply`.
+    there is none. ``limit``, ``flaw`` and ``option_logprobs`` are the reply's, see `rlvr.agents.conversation.Reply`.
     """
 
     observation: str
@@ -61,6 +61,7 @@ class Turn:
     image: str = ""
     limit: str = ""
     flaw: str = ""
+    option_logprobs: list[float] = field(default_factory=list)
 
     def message(self) -> Message:
         """The observation as a chat message."""
@@ -208,7 +209,7 @@ class Episode:
 
 # Fields that are left out where they are empty.
 _SELDOM = ("forked_from", "env_digest", "examples", "agent", "usage")
-_SELDOM_OF_A_TURN = ("image", "limit", "flaw")
+_SELDOM_OF_A_TURN = ("image", "limit", "flaw", "option_logprobs")
 
 
 def _plain(verdict: Verdict | None) -> dict[str, Any] | None:

@@ -25,7 +25,7 @@ from rlvr.envs.tools.tool import argument_names
 VERSION = "ATIF-v1.7"
 OURS = "rlvr"
 THINK, THOUGHT = "<think>", "</think>"
-_KEPT = ("stop", "reward", "verdict", "end", "limit", "flaw")  # of a turn, beside its texts
+_KEPT = ("stop", "reward", "verdict", "end", "limit", "flaw", "option_logprobs")  # of a turn, beside its texts
 
 
 class NotOurs(ValueError):

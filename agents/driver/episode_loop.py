@@ -153,7 +153,7 @@ class ActiveEpisode:
         """Record the agent's reply; what plays it in the environment, None when the episode ends or pauses here."""
         episode, conversation, turn = self.episode, self.conversation, self.episode.turns[-1]
         turn.action, turn.stop = text, stop = reply.text, reply.stop
-        turn.limit, turn.flaw = reply.limit, reply.flaw
+        turn.limit, turn.flaw, turn.option_logprobs = reply.limit, reply.flaw, [*reply.option_logprobs]
         self._count(reply)
         if stop == "stop" or stop == "length":
             conversation.append_reply(reply)

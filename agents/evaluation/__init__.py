@@ -2,7 +2,7 @@
 
 `play` plays, `summary` sums up, `statistics` has the formulae, `compare` sets two evaluations side by side, `regrade`
 grades recorded episodes anew, `records` reads and writes them, `journal` keeps the replies of those that have not
-ended, `suites` pins what is played.
+ended, `suites` pins what is played, `likelihood` plays the likeliest option of a multiple choice.
 """
 
 from rlvr.agents.evaluation.play import evaluate, task_requests

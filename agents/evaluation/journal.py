@@ -59,6 +59,8 @@ class Journal:
         record: dict[str, Any] = {"key": conversation.key, "answers": digest_of(conversation), "text": reply.text}
         record |= {"stop": reply.stop, "tokens": reply.tokens}
         record |= {name: value for name in ("limit", "flaw", "model") if (value := getattr(reply, name))}
+        if reply.option_logprobs:
+            record["option_logprobs"] = [*reply.option_logprobs]
         if reply.usage:
             record["usage"] = dict(reply.usage)
         if reply.completion is not None:
@@ -179,4 +181,5 @@ def _reply(record: dict[str, Any]) -> Reply:
         flaw=str(record.get("flaw", "")),
         usage={str(name): float(value) for name, value in record.get("usage", {}).items()},
         model=str(record.get("model", "")),
+        option_logprobs=[float(value) for value in record.get("option_logprobs", ())],
     )

@@ -57,7 +57,8 @@ class RecordedAgent:
         turn = turns[number]
         verdict = self._episodes[conversation.key].verdict
         error = verdict.reason.removeprefix("agent: ") if turn.stop == "error" and verdict is not None else ""
-        return Reply(turn.action, stop=turn.stop, error=error, limit=turn.limit, flaw=turn.flaw)
+        logprobs = turn.option_logprobs
+        return Reply(turn.action, turn.stop, error=error, limit=turn.limit, flaw=turn.flaw, option_logprobs=logprobs)
 
 
 def regrade(rollout: Rollout, episodes: Sequence[Episode]) -> Iterator[Regraded]:

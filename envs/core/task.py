@@ -78,6 +78,20 @@ def expert_episodes(env: Any, level: int, count: int) -> list[list[dict[str, str
     )
 
 
+class MultipleChoice(NamedTuple):
+    """A multiple choice as likelihood scoring asks it, see `rlvr.agents.evaluation.likelihood`.
+
+    Attributes:
+        prompt: the plain text that an option follows, behind one blank.
+        options: the texts that are compared.
+        actions: for each option the action that chooses it.
+    """
+
+    prompt: str
+    options: tuple[str, ...]
+    actions: tuple[str, ...]
+
+
 class Task(Generic[S]):
     """Base of every task; S is the type of its state.
 
@@ -189,6 +203,10 @@ class Task(Generic[S]):
 
     def sample_action(self, state: S, rng: random.Random) -> str | None:
         """A random but well-formed action, for the random agent; None if the task has no such notion."""
+        return None
+
+    def choices(self, state: S) -> MultipleChoice | None:
+        """The options of a multiple choice and the plain prompt before them; None for any other task."""
         return None
 
     def form_example(self, state: S) -> str | None:

@@ -22,7 +22,7 @@ from rlvr.envs.core.images import Image, observation_space
 from rlvr.envs.core.registry import hooked, scores_below_1
 from rlvr.envs.core.seeding import IN_SPLIT, KeyedRandom, divide, in_part, shuffled_index, stream
 from rlvr.envs.core.spaces import Text
-from rlvr.envs.core.task import DRAWS, Task, as_turns, checked_examples, expert_episodes
+from rlvr.envs.core.task import DRAWS, MultipleChoice, Task, as_turns, checked_examples, expert_episodes
 from rlvr.envs.core.terminal import as_html, printable
 from rlvr.envs.core.verdict import INVALID, Verdict, fails_again, goes_through, last_word, provoked_verdict
 
@@ -310,6 +310,10 @@ class TextEnv(gym.Env[Any, str]):
             self.action_space.seed(rng.getrandbits(32))
             action = self.action_space.sample()
         return action
+
+    def choices(self) -> MultipleChoice | None:
+        """The options of a multiple choice, for likelihood scoring; None for any other task."""
+        return self.task.choices(self._current())
 
     @property
     def size(self) -> int | None:

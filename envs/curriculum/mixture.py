@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from rlvr.envs.core.code_rule import make_env
 from rlvr.envs.core.seeding import SPLITS, digest_of_texts, stream
-from rlvr.envs.core.task import Task, Transition
+from rlvr.envs.core.task import MultipleChoice, Task, Transition
 from rlvr.envs.core.text_env import TextEnv
 from rlvr.envs.core.verdict import Verdict
 
@@ -105,6 +105,9 @@ class Mixture(Task[Mixed]):
 
     def sample_action(self, state: Mixed, rng: random.Random) -> str | None:
         return self._task(state).sample_action(state.inner, rng)
+
+    def choices(self, state: Mixed) -> MultipleChoice | None:
+        return self._task(state).choices(state.inner)
 
     def form_example(self, state: Mixed) -> str | None:
         return self._task(state).form_example(state.inner)

@@ -102,6 +102,7 @@ class ARC(ChoiceTable):
     )
     configs = {"challenge": "ARC-Challenge", "easy": "ARC-Easy"}  # noqa: RUF012
     splits = ("train", "validation", "test")
+    cloze = True
 
     def problem(self, row: Row) -> Problem:
         """Labels may be letters or digits; the right one is found by its label."""

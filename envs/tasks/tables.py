@@ -20,7 +20,7 @@ import gymnasium as gym
 from rlvr.envs.core.hints import did_you_mean
 from rlvr.envs.core.seeding import digest_of_texts, stream
 from rlvr.envs.core.tables import DataError, Source, has_rows, load_rows, locate
-from rlvr.envs.core.task import Task, Transition
+from rlvr.envs.core.task import MultipleChoice, Task, Transition
 from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.rewards.custom import package_of_grader
 from rlvr.envs.rewards.grading import BUILT_IN, GRADERS, GraderChoice, grade, grader_name
@@ -116,6 +116,8 @@ class TableTask(Task[Problem]):
         graders: kinds of grader that fit, see ``rlvr.envs.rewards.grade``.
         styles: prompt styles that fit.
         wanted: what the prompt asks for.
+        cloze: whether likelihood scoring compares the texts of options that the prompt does not show, and not their
+            letters.
         grader_options: given to a grader that is none of ``graders``.
         problems: the rows, read.
         overlaps: what decontamination found, by the rows' places before it.
@@ -126,6 +128,7 @@ class TableTask(Task[Problem]):
     graders: ClassVar[tuple[str, ...]] = ("math",)
     styles: ClassVar[tuple[str, ...]] = tuple(prompts.STYLES)
     wanted: ClassVar[str] = "the final answer"
+    cloze: ClassVar[bool] = False
     grader_options: Mapping[str, Any] = {}
     splits: tuple[str, ...] = ("train", "test")
     reads_split = True
@@ -225,9 +228,29 @@ class TableTask(Task[Problem]):
 
     def worked_examples(self, state: Problem) -> list[tuple[str, str]]:
         """Other questions as ``asked`` words them, with good replies; one of equal content is passed over."""
-        content = self.content(state)
-        others = [example for example in self._examples if self.content(example) != content]
-        return [(self.asked(example), self.answered(example)) for example in others[: self.few_shot]]
+        return [(self.asked(example), self.answered(example)) for example in self._examples_for(state)]
+
+    def choices(self, state: Problem) -> MultipleChoice | None:
+        """The options where there are any, behind the question and the worked examples as one plain text.
+
+        Options are their letters, listed in the prompt; with ``cloze`` their texts, which the prompt does not show.
+        """
+        if not state.options:
+            return None
+        letters = tuple(LETTERS[: len(state.options)])
+        texts = [*(f"{self._plain(each)} {self._plain_answer(each)}" for each in self._examples_for(state))]
+        prompt = "\n\n".join([*texts, self._plain(state)])
+        actions = tuple(f"\\boxed{{{letter}}}" for letter in letters)
+        return MultipleChoice(prompt, state.options if self.cloze else letters, actions)
+
+    def _plain(self, problem: Problem) -> str:
+        if self.cloze:
+            return f"Question: {problem.question}\nAnswer:"
+        options = zip(LETTERS, problem.options, strict=False)
+        return "\n".join([problem.question, *(f"{letter}. {text}" for letter, text in options), "Answer:"])
+
+    def _plain_answer(self, problem: Problem) -> str:
+        return problem.options[LETTERS.index(problem.answer)] if self.cloze else str(problem.answer)
 
     def apply(self, state: Problem, action: str) -> Transition:
         return Transition(state, self.judge(state, action), terminated=True)
@@ -303,6 +326,10 @@ class TableTask(Task[Problem]):
         return problems
 
     # worked examples
+
+    def _examples_for(self, state: Problem) -> list[Problem]:
+        content = self.content(state)
+        return [example for example in self._examples if self.content(example) != content][: self.few_shot]
 
     def _choose_examples(self, count: int, split: str | None) -> None:
         if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MOST_EXAMPLES:

@@ -161,3 +161,78 @@ def test_lm_eval_on_the_command_line_with_a_tiny_model(tmp_path, template):
     prompt = json.loads(samples.read_text().splitlines()[0])["arguments"]["gen_args_0"]["arg_0"]
     assert documents(task)[0]["system"] in prompt
     assert documents(task)[0]["prompt"] in prompt
+
+
+ARC_TASK = """
+task: arc_rows
+dataset_path: json
+dataset_kwargs: {data_files: {test: ROWS}}
+output_type: multiple_choice
+test_split: test
+doc_to_text: "Question: {{question}}\\nAnswer:"
+doc_to_target: "{{choices.label.index(answerKey)}}"
+doc_to_choice: "{{choices.text}}"
+metric_list: [{metric: acc}, {metric: acc_norm}]
+"""
+MMLU_TASK = """
+task: mmlu_rows
+dataset_path: json
+dataset_kwargs: {data_files: {test: ROWS}}
+output_type: multiple_choice
+test_split: test
+doc_to_text: >-
+  {{question}}{% for choice in choices %}{{"\\n" ~ "ABCD"[loop.index0] ~ ". " ~ choice}}{% endfor %}{{"\\n"}}Answer:
+doc_to_choice: ["A", "B", "C", "D"]
+doc_to_target: answer
+metric_list: [{metric: acc}, {metric: acc_norm}]
+"""
+
+
+def questions(count):
+    """Sums in words, each with four options of different lengths, any of which may be the right one's."""
+    forms = ["{}", "it is {}", "{} in all", "about {}, or a little less"]
+    for n in range(count):
+        a, b, right = 3 * n + 1, 7 * n % 50, n // 4 % 4
+        values = [a + b + 10 * (place - right) for place in range(4)]
+        options = [forms[(place + n) % 4].format(value) for place, value in enumerate(values)]
+        yield f"How much are {a} stones and {b} stones?", options, right
+
+
+@foreign
+@needs_harness
+@pytest.mark.parametrize(("env_id", "template"), [("rlvr/ARC-v0", ARC_TASK), ("rlvr/MMLU-v0", MMLU_TASK)])
+def test_likelihoods_of_options_are_those_of_the_harness(tmp_path, offline, env_id, template):
+    """Of RLVR_MODEL, a folder, where it is named; else of a tiny random model."""
+    from rlvr.agents.evaluation import read_episodes
+    from rlvr.agents.models.tiny import build_tiny
+    from rlvr.cli import main
+
+    model = os.environ.get("RLVR_MODEL") or str(build_tiny(tmp_path / "policy", hidden=32, layers=1))
+    rows = tmp_path / "rows.jsonl"
+    with rows.open("w") as file:
+        for question, options, answer in questions(100):
+            row = {"question": question, "choices": options, "answer": answer}
+            if env_id == "rlvr/ARC-v0":
+                row = {"question": question, "choices": {"text": options, "label": list("ABCD")}}
+                row["answerKey"] = "ABCD"[answer]
+            file.write(json.dumps(row) + "\n")
+    task = tmp_path / "tasks" / f"{env_id[5:-3].lower()}_rows.yaml"
+    task.parent.mkdir()
+    task.write_text(template.replace("ROWS", str(rows)))
+    arguments = {"pretrained": model, "dtype": "float32"}
+    told = evaluate(task.parent, task, "hf", model_args=arguments, device="cpu", batch_size=8, log_samples=True)
+    samples = {sample["doc_id"]: sample for sample in told["samples"][task.stem]}
+    for score, metric in (("likelihood", "acc"), ("likelihood-norm", "acc_norm")):
+        out = tmp_path / f"{score}.jsonl"
+        command = ["eval", "--env", env_id, "--model", model, "--set", f"data_files={rows}", "--out", str(out)]
+        assert main([*command, "--score", score]) == 0
+        episodes = read_episodes(out)
+        assert len(episodes) == len(samples) == 100
+        for episode in episodes:
+            sample = samples[episode.index]
+            theirs = [float(logprob) for logprob, _ in sample["filtered_resps"]]
+            assert episode.turns[0].option_logprobs == pytest.approx(theirs, abs=1e-3)
+            assert episode.success == sample[metric]
+        share = sum(episode.success for episode in episodes) / 100
+        print(f"{env_id} {metric}: {share}, lm-eval {told['results'][task.stem][f'{metric},none']}")
+        assert share == pytest.approx(told["results"][task.stem][f"{metric},none"])

@@ -37,7 +37,15 @@ _LEAST = {"episodes": 1, "samples": 1, "seed": 0, "concurrency": 1, "batch_size"
 
 def evaluate(options: argparse.Namespace, rest: list[str]) -> int:
     """Play tasks with each agent and print what they amount to."""
-    from rlvr.cli.eval_agents import check_samples, config_of, each_agent, pinned_suite, say_taken, take_sampling
+    from rlvr.cli.eval_agents import (
+        check_samples,
+        check_score,
+        config_of,
+        each_agent,
+        pinned_suite,
+        say_taken,
+        take_sampling,
+    )
 
     for name, least in _LEAST.items():
         if (value := getattr(options, name)) is not None and value < least:
@@ -45,6 +53,7 @@ def evaluate(options: argparse.Namespace, rest: list[str]) -> int:
     settings = settings_of(options)
     suite = pinned_suite(options, settings) if options.suite is not None else None
     agents = each_agent(options, suite)
+    check_score(options, agents)
     check_samples(agents, options.samples)
     configs = [config_of(agent) for agent in agents]
     taken = [take_sampling(agent, config) for agent, config in zip(agents, configs, strict=True)]
@@ -156,6 +165,11 @@ def _plan(env_id: str, settings: dict[str, Any], count: int | None, agent: Agent
     rollout = Rollout(
         env_id, agent, batch_size=options.batch_size, use_system=not options.no_system, env_settings=settings
     )
+    if options.score:
+        from rlvr.agents.evaluation.likelihood import require_choices
+
+        rollout.env.reset(seed=options.seed)
+        require_choices(rollout.env.unwrapped)
     return rollout, task_requests(size_of(rollout.env), count, seed=options.seed, samples=options.samples)
 
 
@@ -541,6 +555,11 @@ def _add_sampling(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--temperature", type=float, default=0.0, help="0 takes the likeliest token")
     group.add_argument(
         "--max-new-tokens", type=int, help="tokens a turn may take; those of a run or a suite, else 512, if left out"
+    )
+    group.add_argument(
+        "--score",
+        choices=("likelihood", "likelihood-norm"),
+        help="of a multiple choice, play the option that --model finds likeliest; -norm: by character of the option",
     )
 
 

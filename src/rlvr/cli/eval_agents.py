@@ -148,6 +148,35 @@ def check_samples(agents: list[argparse.Namespace], samples: int) -> None:
     print(f"rlvr: {why}: {names} plays each task once, the others {samples} times", file=sys.stderr)
 
 
+def check_score(options: argparse.Namespace, agents: list[argparse.Namespace]) -> None:
+    """See that likelihoods can be had from each agent, and that no flag asks for what has no meaning for them; no
+    record then says that a system prompt was read.
+
+    Raises:
+        ValueError: they cannot, or one does.
+    """
+    if options.score is None:
+        return
+    if any(agent.model is None or agent.endpoint is not None for agent in agents):
+        raise ValueError(
+            f"--score {options.score} needs log-probabilities of prompts, which only a model in this process has: give "
+            "--model NAME without --endpoint, --vllm and --agent"
+        )
+    flags = {
+        "suite": options.suite,
+        "temperature": options.temperature or None,
+        "max-new-tokens": options.max_new_tokens,
+    }
+    system = {True: "no-system", False: "system"}.get(options.no_system)
+    flags |= {"samples": options.samples if options.samples > 1 else None, str(system): system}
+    if without := [f"--{name}" for name, value in flags.items() if value is not None]:
+        raise ValueError(
+            f"--score {options.score} samples nothing and reads a plain prompt: leave {', '.join(without)} out"
+        )
+    for agent in agents:
+        agent.no_system = True
+
+
 def agent_of(options: argparse.Namespace, settings: dict[str, Any]) -> Agent:
     """The agent that options of one agent name; ``options.agent`` becomes its name."""
     from rlvr.agents import ConstantAgent, ExpertAgent, RandomAgent
@@ -163,14 +192,21 @@ def agent_of(options: argparse.Namespace, settings: dict[str, Any]) -> Agent:
 
         folder = policy_folder(options.model)
         from rlvr.agents.models.tiny import load_policy
-        from rlvr.agents.models.transformers import TransformersAgent
 
         options.agent = options.model
-        model, tokenizer = load_policy(folder, device=options.device, dtype=options.dtype)
+        template = "plain" if options.score else ""  # which nothing reads, and base models have none
+        model, tokenizer = load_policy(folder, device=options.device, dtype=options.dtype, chat_template=template)
         if options.float32_head:
             from rlvr.algorithms.learner.head import use_float32
 
             use_float32(model)
+        if options.score:
+            from rlvr.agents.evaluation.likelihood import LikelihoodAgent
+
+            normalised = options.score == "likelihood-norm"
+            return LikelihoodAgent(model, tokenizer, normalised=normalised, max_length=options.max_length)
+        from rlvr.agents.models.transformers import TransformersAgent
+
         return TransformersAgent(model, tokenizer, **_local_sampling(options))
     scripted: dict[str, Callable[[], Agent]] = {
         "expert": ExpertAgent,
