@@ -181,5 +181,5 @@ def _reply(record: dict[str, Any]) -> Reply:
         flaw=str(record.get("flaw", "")),
         usage={str(name): float(value) for name, value in record.get("usage", {}).items()},
         model=str(record.get("model", "")),
-        option_logprobs=[float(value) for value in record.get("option_logprobs", ())],
+        option_logprobs=tuple(float(value) for value in record.get("option_logprobs", ())),
     )
