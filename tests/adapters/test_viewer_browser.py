@@ -331,6 +331,7 @@ def test_a_thousand_episodes_are_scrolled_searched_and_walked_through_by_keys(vi
     assert "q=needle" in page.evaluate("location.href")
     page.wait_for_selector(".row.at[data-at='0']")
     page.keyboard.press("Enter")
+    page.wait_for_selector(".facts")  # the list shows the answer too
     wait_for(page, "The answer is \\boxed{777}")
     assert page.locator("details.thinking:not([open])").count() == 1
     assert not page.get_by_text("Be good.").is_visible()
@@ -404,6 +405,7 @@ def test_next_and_previous_stay_within_the_filter_and_any_view_can_be_linked_to(
     page.wait_for_selector(".row[data-at='0']")
     page.keyboard.press("j")
     page.keyboard.press("Enter")
+    page.wait_for_selector(".facts")  # the list shows the answer too
     wait_for(page, "\\boxed{3}.")
     page.keyboard.press("n")
     wait_for(page, "\\boxed{6}.")
