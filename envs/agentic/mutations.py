@@ -101,6 +101,21 @@ class _Fuelled(ast.NodeTransformer):
     visit_For = visit_While = visit_FunctionDef = _with_tick
 
 
+class Fuel:
+    """``_tick`` of a tree `with_fuel`: so many rounds and calls until `OutOfFuel` is raised."""
+
+    def __init__(self, amount: int) -> None:
+        self.amount = self.left = amount
+
+    def __call__(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise OutOfFuel
+
+    def refill(self) -> None:
+        self.left = self.amount
+
+
 def with_fuel(tree: ast.Module) -> ast.Module:
     """The tree with a call of ``_tick`` in every round of a loop and every call."""
     _Fuelled().visit(tree)
@@ -129,19 +144,12 @@ def results(
         OutOfFuel: one of the calls does not come to an end.
     """
     tree = with_fuel(_Mutator(chosen).visit(ast.parse(source)))
-    left = fuel
-
-    def tick() -> None:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise OutOfFuel
-
+    tick = Fuel(fuel)
     scope: dict[str, Any] = {"_tick": tick}
     exec(compile(tree, name, "exec"), scope)
     values = []
     for arguments in cases:
-        left = fuel
+        tick.refill()
         values.append(_result(scope[name], arguments))
     return values
 

@@ -275,3 +275,16 @@ def test_edits_of_a_world_are_what_differs() -> None:
     changed = world.with_files({**{name: text for name, text in files.items() if name != path}, "new.py": "x"})
     assert dict(changed.edits) == {path: None, "new.py": "x"}
     assert changed.with_files(files) == world
+
+
+@needs_sandbox
+def test_observations_do_not_tell_where_the_sandbox_is() -> None:
+    """The folder differs from tier to tier, and what the policy reads must not."""
+    env = env_of(1, 0)
+    program = "python3 -c 'import os; print(os.getcwd()); open(os.getcwd() + \"/none\")'"
+    observation = env.step(call("shell", command=f"pwd; {program}"))[0]
+    assert observation.startswith(".\n")
+    assert "/work" not in observation
+    assert "No such file or directory: 'none'" in observation
+    failing = env.step(call("run_tests"))[0]
+    assert 'File "tests/' in failing

@@ -14,6 +14,7 @@ from rlvr.adapters.serving.dialects.common import (
     ToolCall,
     check_flags,
     function_tool,
+    is_hosted,
     list_of_objects,
     read_call,
     require,
@@ -45,14 +46,10 @@ def read(body: Mapping[str, Any]) -> ModelRequest:
     require(bool(turns), "messages must be a list that is not empty")
     for turn in turns:
         messages += _messages(turn)
-    tools = [_tool(tool) for tool in list_of_objects(body.get("tools"), "tools") if not _is_hosted(tool)]
+    tools = [_tool(tool) for tool in list_of_objects(body.get("tools"), "tools") if not is_hosted(tool, HOSTED_TOOLS)]
     choice = body.get("tool_choice")
     calls_none = isinstance(choice, dict) and choice.get("type") == "none"
     return ModelRequest(messages, [] if calls_none else tools)
-
-
-def _is_hosted(tool: Mapping[str, Any]) -> bool:
-    return isinstance(tool.get("type"), str) and tool["type"].startswith(HOSTED_TOOLS)
 
 
 def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:

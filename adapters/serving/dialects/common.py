@@ -147,6 +147,11 @@ def check_flags(body: Mapping[str, Any], refused: Mapping[str, str]) -> None:
         require(not body.get(name), f"{name} cannot be used here: {reason}")
 
 
+def is_hosted(tool: Mapping[str, Any], kinds: tuple[str, ...]) -> bool:
+    """Whether a tool is of a kind that a provider runs itself: the kinds are beginnings of its type."""
+    return isinstance(tool.get("type"), str) and tool["type"].startswith(kinds)
+
+
 def function_tool(name: Any, description: Any, parameters: Any) -> dict[str, Any]:
     """A tool as Chat Completions writes it."""
     require(isinstance(name, str) and bool(name), "a tool must have a name")

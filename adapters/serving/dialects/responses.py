@@ -15,6 +15,7 @@ from rlvr.adapters.serving.dialects.common import (
     ToolCall,
     check_flags,
     function_tool,
+    is_hosted,
     list_of_objects,
     read_call,
     require,
@@ -52,12 +53,8 @@ def read(body: Mapping[str, Any]) -> ModelRequest:
         for item in items:
             _append(messages, item)
     require(bool(messages), "input must have a message, a call or the output of one")
-    tools = [_tool(tool) for tool in list_of_objects(body.get("tools"), "tools") if not _is_hosted(tool)]
+    tools = [_tool(tool) for tool in list_of_objects(body.get("tools"), "tools") if not is_hosted(tool, HOSTED_TOOLS)]
     return ModelRequest(messages, [] if body.get("tool_choice") == "none" else tools)
-
-
-def _is_hosted(tool: Mapping[str, Any]) -> bool:
-    return isinstance(tool.get("type"), str) and tool["type"].startswith(HOSTED_TOOLS)
 
 
 def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:

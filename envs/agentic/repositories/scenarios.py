@@ -16,7 +16,7 @@ from functools import lru_cache
 from types import CodeType, ModuleType
 from typing import Any, Final
 
-from rlvr.envs.agentic.mutations import OutOfFuel, with_fuel
+from rlvr.envs.agentic.mutations import Fuel, OutOfFuel, with_fuel
 from rlvr.envs.sandbox.inside import wire
 
 FUEL: Final = 20_000  # rounds of loops and calls of one program
@@ -65,14 +65,7 @@ def outcomes(package: str, modules: Mapping[str, str], programs: Sequence[str]) 
         package: the name that the modules are imported from.
         modules: their texts by name, those that others import first.
     """
-    fuel = FUEL
-
-    def tick() -> None:
-        nonlocal fuel
-        fuel -= 1
-        if fuel < 0:
-            raise OutOfFuel
-
+    tick = Fuel(FUEL)
     loaded: dict[str, ModuleType] = {}
 
     def imported(name: str, *rest: Any) -> Any:
@@ -92,7 +85,7 @@ def outcomes(package: str, modules: Mapping[str, str], programs: Sequence[str]) 
         loaded[full] = module
     values = []
     for program in programs:
-        fuel = FUEL
+        tick.refill()
         values.append(_outcome(program, scope("__main__")))
     return values
 

@@ -54,13 +54,15 @@ command = 'python() { python3 "$@"; }\\n' + sys.stdin.read()
 settings = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "GIT_CONFIG_NOSYSTEM": "1"}
 shell = subprocess.Popen(["bash", "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                          stderr=subprocess.STDOUT, env=settings)
-printed = shell.stdout.read(PRINTED)
+printed = shell.stdout.read(PRINTED).decode("utf-8", "replace")
 shell.stdout.close()
 code = shell.wait()
 after = contents()
 changed = None if after is None else {path: text for path, text in after.items() if before.get(path) != text}
 gone = [] if after is None else [path for path in before if not os.path.lexists(path)]
-print(json.dumps([printed.decode("utf-8", "replace"), code, changed, gone]))
+# where the sandbox keeps the repository depends on the machine
+folder = os.getcwd()
+print(json.dumps([printed.replace(folder + "/", "").replace(folder, "."), code, changed, gone]))
 """
 _TESTS: Final = """
 import io, os, sys, traceback, unittest
@@ -74,7 +76,8 @@ class Listed(unittest.TestResult):
 result = Listed()
 suite.run(result)
 for test, text in result.failures + result.errors:
-    lines = text.strip().splitlines()
+    # where the sandbox keeps the repository depends on the machine
+    lines = text.replace(os.getcwd() + "/", "").strip().splitlines()
     print("FAIL:", test.id())
     print("\\n".join(lines[-12:]))
 print(result.testsRun, "tests,", len(result.failures) + len(result.errors), "failed")
