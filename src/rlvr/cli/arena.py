@@ -88,7 +88,15 @@ def _policy(folder: str, options: argparse.Namespace) -> Policy:
 
     settings = {"model": folder, "seed": options.seed, "temperature": 1.0, "max_new_tokens": options.max_new_tokens}
     agent_options = argparse.Namespace(
-        **settings, vllm=None, endpoint=None, options=None, tool_messages=None, agent=None, device="cpu", no_system=None
+        **settings,
+        vllm=None,
+        endpoint=None,
+        options=None,
+        tool_messages=None,
+        agent=None,
+        score=None,
+        device="cpu",
+        no_system=None,
     )
     config = config_of(agent_options)
     if config is None and agent_options.max_new_tokens is None:
