@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.machinery
 import importlib.util
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,11 +37,13 @@ def ours():
 
 
 @pytest.fixture(scope="module")
-def example(ours):
-    path = Path(__file__).parents[2] / "examples" / "skyrl_train.py"
-    found = importlib.util.spec_from_file_location("skyrl_train", path)
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
+def program(ours):
+    from rlvr.adapters import launch
+
+    path = str(Path(launch.__file__).with_name("skyrl_train.py.txt"))
+    loader = importlib.machinery.SourceFileLoader("skyrl_train", path)
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("skyrl_train", loader))
+    loader.exec_module(module)
     return module
 
 
@@ -66,8 +69,8 @@ class Client:
         self.finished.append(session_id)
 
 
-def generator_of(example, engine, **settings):
-    """What the example gives SkyRL."""
+def generator_of(program, engine, **settings):
+    """What the program that `rlvr launch` writes gives SkyRL."""
     from skyrl.train.config import GeneratorConfig, SamplingParams, SkyRLTrainConfig
 
     cfg = SkyRLTrainConfig()
@@ -75,7 +78,7 @@ def generator_of(example, engine, **settings):
     cfg.generator = GeneratorConfig(
         **{"max_turns": 3, "max_input_length": 4096, "sampling_params": sampling, **settings}
     )
-    return example.Experiment.get_generator(None, cfg, engine.tokenizer, Client(engine))
+    return program.Experiment.get_generator(None, cfg, engine.tokenizer, Client(engine))
 
 
 def batch_of(specs):
@@ -111,9 +114,9 @@ def generate(generator, batch):
 
 
 @foreign
-def test_the_adapter_conforms_under_the_real_generator(example, policy):
+def test_the_adapter_conforms_under_the_real_generator(program, policy):
     def play(specs, engine):
-        generator = generator_of(example, engine)
+        generator = generator_of(program, engine)
         output = generate(generator, batch_of(specs))
         assert len(generator.inference_engine_client.finished) == len(specs)
         episodes = []
@@ -131,7 +134,7 @@ def test_the_adapter_conforms_under_the_real_generator(example, policy):
 
 @foreign
 @pytest.mark.parametrize("step_wise", [False, True])
-def test_an_invalid_episode_moves_nobodys_advantage(example, policy, monkeypatch, step_wise):
+def test_an_invalid_episode_moves_nobodys_advantage(program, policy, monkeypatch, step_wise):
     """Three episodes of one task, of which one has no valid verdict, and another task's beside them."""
     import numpy as np
     import torch
@@ -150,7 +153,7 @@ def test_an_invalid_episode_moves_nobodys_advantage(example, policy, monkeypatch
 
     monkeypatch.setattr(skyrl.RlvrTextEnv, "get_metrics", metrics)
     engine = kit.RecordingEngine(*policy, wrong_every=4)
-    output = generate(generator_of(example, engine, step_wise_trajectories=step_wise), batch)
+    output = generate(generator_of(program, engine, step_wise_trajectories=step_wise), batch)
     last = output["is_last_step"] or [True] * 4
     edges = [row + 1 for row, is_last in enumerate(last) if is_last]
     episodes = [range(start, stop) for start, stop in zip([0, *edges], edges, strict=False)]
@@ -171,7 +174,7 @@ def test_an_invalid_episode_moves_nobodys_advantage(example, policy, monkeypatch
 
 @foreign
 @pytest.mark.parametrize("ending", ["parquet", "jsonl"])
-def test_rows_go_through_skyrls_own_loader_into_its_generator(example, policy, tmp_path, ending):
+def test_rows_go_through_skyrls_own_loader_into_its_generator(program, policy, tmp_path, ending):
     from skyrl.train.dataset import PromptDataset
 
     model, tokenizer = policy
@@ -195,26 +198,26 @@ def test_rows_go_through_skyrls_own_loader_into_its_generator(example, policy, t
         return next(answer for question, answer in answers.items() if question in text)
 
     engine = kit.RecordingEngine(model, tokenizer, script=script, max_new_tokens=64, wrong_every=1000)
-    output = generate(generator_of(example, engine, max_turns=1), batch)
+    output = generate(generator_of(program, engine, max_turns=1), batch)
     assert [sum(rewards) for rewards in output["rewards"]] == [1.0] * 4
     measured = output["rollout_metrics"]
     assert measured["environment/success"] == measured["environment/valid"] == 1.0
 
 
 @foreign
-def test_a_conversation_that_grows_too_long_keeps_what_it_earned(example, policy):
+def test_a_conversation_that_grows_too_long_keeps_what_it_earned(program, policy):
     engine = kit.RecordingEngine(*policy, wrong_every=1000)
     spec = kit.say_specs(1)[0]
-    whole = generate(generator_of(example, engine), batch_of([spec]))
+    whole = generate(generator_of(program, engine), batch_of([spec]))
     assert sum(whole["rewards"][0]) == pytest.approx(1.0)
     first = len(whole["prompt_token_ids"][0])
-    cut = generate(generator_of(example, engine, max_input_length=first), batch_of([spec]))
+    cut = generate(generator_of(program, engine, max_input_length=first), batch_of([spec]))
     assert sum(cut["rewards"][0]) == pytest.approx(1 / 7)
     assert cut["stop_reasons"] == ["length"]
 
 
 @foreign
-def test_what_cannot_be_played_is_refused(ours, example, policy):
+def test_what_cannot_be_played_is_refused(ours, program, policy):
     row = rows(MULTI, 1, "skyrl")[0]
     with pytest.raises(ValueError, match=r"generator\.max_turns is 1: set generator\.max_turns=\d+"):
         ours.RlvrTextEnv(extras={**row, "max_turns": 1}).init(row["prompt"])
@@ -232,9 +235,9 @@ def test_what_cannot_be_played_is_refused(ours, example, policy):
 
 
 @foreign
-def test_a_batched_generator_is_refused(example, policy):
+def test_a_batched_generator_is_refused(program, policy):
     engine = kit.RecordingEngine(*policy)
-    generator = generator_of(example, engine, batched=True, max_turns=1)
+    generator = generator_of(program, engine, batched=True, max_turns=1)
 
     async def replies(engine_input, model=None):
         return {"responses": ["7"], "response_ids": [[7]], "stop_reasons": ["stop"], "response_logprobs": None}
