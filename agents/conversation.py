@@ -235,6 +235,8 @@ class Conversation:
             policy never touches it. None when the episode runs elsewhere.
         tools: the JSON schemas of tools that the chat template describes, as one JSON text; empty where there are none.
         opening: how many messages stand before the first observation: the system prompt, and turns of worked examples.
+        from_program: whether a program wrote the messages, in whatever order: where the chat template refuses them, the
+            reply is an error, which ends the episode and not the run.
     """
 
     key: str
@@ -245,6 +247,7 @@ class Conversation:
     env: gym.Env[str, str] | None = None
     tools: str = ""
     opening: int = 0
+    from_program: bool = False
 
     def append_reply(self, reply: Reply) -> None:
         """Append an agent's reply: its message, and its tokens where it has any; of a paused one keep the tokens.

@@ -47,8 +47,10 @@ class Turn:
     """One observation, the policy's action, and its reward.
 
     ``end`` is the length of the episode's tokens after the reply: token t belongs to the first turn with end > t. It is
-    0 for agents that deal in text alone. ``image`` is the image beside the observation, as a data URL of a PNG; "" if
-    there is none. ``limit``, ``flaw`` and ``option_logprobs`` are the reply's, see `rlvr.agents.conversation.Reply`.
+    0 for agents that deal in text alone. ``branch`` is the number of the conversation that it belongs to: 0, or 1 and
+    more for those of `Episode.branches`, whose turns add nothing to the episode's tokens. ``image`` is the image beside
+    the observation, as a data URL of a PNG; "" if there is none. ``limit``, ``flaw`` and ``option_logprobs`` are the
+    reply's, see `rlvr.agents.conversation.Reply`.
     """
 
     observation: str
@@ -62,6 +64,7 @@ class Turn:
     limit: str = ""
     flaw: str = ""
     option_logprobs: list[float] = field(default_factory=list)
+    branch: int = 0
 
     def message(self) -> Message:
         """The observation as a chat message."""
@@ -69,6 +72,19 @@ class Turn:
         if self.image:
             message["images"] = [self.image]
         return message
+
+
+@dataclass(slots=True)
+class EpisodeBranch:
+    """A conversation that an episode held beside its first: of a sub-agent, say, or after its history was shortened.
+
+    Attributes:
+        follows: the turn whose reply it goes on from, with the tokens up to there, which carry no loss; -1 for none.
+        tokens: ids, loss mask and log-probabilities [T].
+    """
+
+    follows: int
+    tokens: TokenSequence
 
 
 @dataclass(slots=True)
@@ -92,6 +108,7 @@ class Episode:
         env_digest: what tasks and grades depend on, see `rlvr.envs.tasks.digests`; "" where nobody noted it.
         forked_from: of an episode that goes on from a turn of another one, that one's key and the turn, plain JSON.
         agent: who played an evaluation's episode, plain JSON: ``model``, ``revision``, ``endpoint`` and ``sampling``.
+        branches: the conversations beside the first, numbered from 1 in `Turn.branch`.
         usage: what it took; a name that is missing is not known. ``prompt_tokens`` (``cached_tokens`` of them),
             ``completion_tokens`` (``reasoning_tokens`` of them) and ``cost`` are sums over the replies; an evaluation's
             episode has ``model_seconds``, from asking to the reply, and ``env_seconds``, in calls of the environment.
@@ -119,6 +136,7 @@ class Episode:
     env_digest: str = ""
     examples: list[Message] = field(default_factory=list)
     agent: dict[str, Any] = field(default_factory=dict)
+    branches: list[EpisodeBranch] = field(default_factory=list)
     usage: dict[str, float] = field(default_factory=dict, compare=False)  # seconds differ each time
 
     @property
@@ -176,6 +194,8 @@ class Episode:
         record["tokens"] = self.tokens.to_dict()
         record["partial_completion"] = self.partial_completion.to_dict()
         record["verdict"] = _plain(self.verdict)
+        if self.branches:
+            record["branches"] = [{"follows": b.follows, "tokens": b.tokens.to_dict()} for b in self.branches]
         return record
 
     def __str__(self) -> str:
@@ -204,12 +224,14 @@ class Episode:
         for name in ("tokens", "partial_completion"):
             fields[name] = TokenSequence(**fields.get(name, {}))
         fields["verdict"] = _verdict(record.get("verdict"))
+        branches = record.get("branches", [])
+        fields["branches"] = [EpisodeBranch(b["follows"], TokenSequence(**b["tokens"])) for b in branches]
         return cls(**fields)
 
 
 # Fields that are left out where they are empty.
-_SELDOM = ("forked_from", "env_digest", "examples", "agent", "usage")
-_SELDOM_OF_A_TURN = ("image", "limit", "flaw", "option_logprobs")
+_SELDOM = ("forked_from", "env_digest", "examples", "agent", "branches", "usage")
+_SELDOM_OF_A_TURN = ("image", "limit", "flaw", "option_logprobs", "branch")
 
 
 def _plain(verdict: Verdict | None) -> dict[str, Any] | None:

@@ -27,8 +27,9 @@ import queue
 import secrets
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any
 
 import gymnasium as gym
@@ -305,7 +306,13 @@ class HarnessEnv(gym.Env[str, str]):
 
     The observation is what the harness says since the policy's last words. Where there is more to know (it begins with
     a conversation, or tells its history anew) it is the whole conversation, each message under its role. ``info`` has
-    ``role``, ``system`` (first only), ``messages`` (all, as sent), ``tools`` if any came along, and ``verdict``.
+    ``role``, ``system`` (first only), ``messages`` (all, as sent; one user's message where the last is the
+    assistant's), ``follows``, ``tools`` if any came along, and ``verdict``.
+
+    ``info["follows"]`` is the turn, from 0, whose request and reply the request begins with, blank space at the ends of
+    contents and thoughts aside; -1 where there is none, as for a sub-agent, or a history that the harness has
+    rewritten. `rlvr.agents.Rollout` keeps a conversation for each such beginning, with the tokens as they were sampled:
+    `rlvr.agents.Episode.branches`.
 
     What is not the policy's fault is not ``valid``: a harness that raises or returns no reward (``env_error``), one
     that goes silent for ``turn_timeout`` seconds (``timeout``), an action that came too late for it (``timeout``).
@@ -343,6 +350,7 @@ class HarnessEnv(gym.Env[str, str]):
         self._cancelled = threading.Event()
         self._request: ChatRequest | None = None
         self._known: list[Message] = []
+        self._replies: dict[bytes, int] = {}  # the turn of each reply, by the digest of all up to it
         self._turn = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
@@ -353,7 +361,7 @@ class HarnessEnv(gym.Env[str, str]):
         connection = HarnessConnection(
             session.base_url, session.api_key, session.model, seed, dict(options or {}), self._cancelled
         )
-        self._session, self._turn, self._known = session, 0, []
+        self._session, self._turn, self._known, self._replies = session, 0, [], {}
         self._thread = threading.Thread(
             target=_run, args=(self.harness, connection, session.events), name=f"harness {session.model}", daemon=True
         )
@@ -375,6 +383,8 @@ class HarnessEnv(gym.Env[str, str]):
         request, self._request = self._request, None
         self._turn += 1
         self._known = [*request.messages, read_action(action, bool(request.tools)).message()]
+        *_, digest = _digests(self._known, request.tools)
+        self._replies[digest] = self._turn - 1
         if not request.reply(action):
             return self._over(Verdict(0.0, "timeout", reason="the harness no longer waited for this action"), True)
         event = self._next()
@@ -405,7 +415,13 @@ class HarnessEnv(gym.Env[str, str]):
 
     def _observe(self, request: ChatRequest) -> tuple[str, dict[str, Any]]:
         self._request = request
-        info: dict[str, Any] = {"turn": self._turn, "messages": request.messages, "verdict": None}
+        info: dict[str, Any] = {"turn": self._turn, "messages": request.messages, "verdict": None, "follows": -1}
+        if request.messages[-1]["role"] == "assistant":  # every reply here is begun by the policy itself
+            texts = [under_role(message["role"], message["content"]) for message in request.messages]
+            info["messages"] = [{"role": "user", "content": "\n\n".join(texts)}]
+        else:
+            digests = [*_digests(request.messages, request.tools)][:-1]
+            info["follows"] = next((self._replies[each] for each in reversed(digests) if each in self._replies), -1)
         if request.tools:
             info["tools"] = shown_tools(request.tools)
         if not self._turn:
@@ -445,6 +461,14 @@ def _run(harness: Harness, connection: HarnessConnection, events: queue.Queue[An
         events.put(_Ended(harness(connection)))
     except BaseException as error:
         events.put(_Ended(error=error))
+
+
+def _digests(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> Iterator[bytes]:
+    """One of each beginning of a conversation; blank space at the ends of contents does not count."""
+    digest = blake2b(json.dumps(tools).encode(), digest_size=16)
+    for message in messages:
+        digest.update(json.dumps([message["role"], message["content"].strip()]).encode())
+        yield digest.digest()
 
 
 def _same(sent: Sequence[Message], expected: Sequence[Message]) -> bool:

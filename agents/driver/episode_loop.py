@@ -27,6 +27,7 @@ from rlvr.agents.conversation import (
     observation_to_message,
     opening_messages,
 )
+from rlvr.agents.driver.branches import Branches
 from rlvr.agents.driver.env_calls import (
     NO_CALL,
     PLAYED,
@@ -64,6 +65,8 @@ class ActiveEpisode:
             again.
         timed: whether the episode's ``usage`` gets seconds.
         asked_at: when the agent was asked, by `time.perf_counter`; 0.0 for one whose time is not taken.
+        branches: the conversations of an environment that holds several, see `rlvr.agents.driver.branches`; None where
+            whoever plays the episode takes one alone, in which each observation is the next message.
     """
 
     env: Env | None
@@ -74,6 +77,7 @@ class ActiveEpisode:
     make: Callable[[], Env] | None = None
     timed: bool = False
     asked_at: float = 0.0
+    branches: Branches | None = None
 
     # the beginning
 
@@ -124,6 +128,9 @@ class ActiveEpisode:
     def _continue(self, observation: Any) -> None:
         """Continue an episode that was paused and whose turns so far have been played again."""
         episode, conversation = self.episode, self.conversation
+        if any(turn.branch for turn in episode.turns):
+            raise ValueError("an episode with branches cannot be continued after a pause: sample without a segment")
+        self.branches = None  # what a program asks from here on is told in one conversation
         if text_of(observation) != episode.turns[-1].observation:
             raise ValueError("the environment returned another observation the second time: it cannot be continued")
         *before, last = episode.messages()[:-1]  # the last message is the empty action of the turn that was paused
@@ -157,9 +164,11 @@ class ActiveEpisode:
         self._count(reply)
         if stop == "stop" or stop == "length":
             conversation.append_reply(reply)
-            turn.end = len(conversation.tokens.ids)
+            turn.end = self._end_of_tokens()
+            if self.branches is not None:
+                self.branches.note_reply(len(episode.turns) - 1, conversation)
             return lambda env: env.step(text)
-        turn.end = len(conversation.tokens)
+        turn.end = self._end_of_tokens()
         if reply.stop == "pause":
             conversation.append_reply(reply)
             episode.partial_completion = conversation.partial_completion.copy()
@@ -253,12 +262,29 @@ class ActiveEpisode:
         turn = Turn(message["content"], message["role"], "", "stop")
         if len(message) > 2:
             turn.image = message["images"][0]
+        if self.branches is not None and "follows" in self.info:
+            if not self.episode.turns:  # the program's own messages say what the opening does
+                self.conversation.messages.clear()
+            first = (self.branches.conversations or [self.conversation])[0]
+            self.conversation = self.branches.take_up(self.info, first, self.use_system)
+            turn.branch = self.branches.current
+            if not self.episode.turns:
+                self.conversation.opening = len(self.conversation.messages) - 1
+        else:
+            self.conversation.messages.append(message)
         self.episode.turns.append(turn)
-        self.conversation.messages.append(message)
+
+    def _end_of_tokens(self) -> int:
+        """Tokens of the first conversation so far: a branch's are its own."""
+        several = self.branches is not None and self.branches.conversations
+        return len(several[0].tokens if several else self.conversation.tokens)
 
     def _keep_tokens(self) -> None:
-        if self.conversation.tokens:
-            self.episode.tokens = self.conversation.tokens.copy()
+        branches, tokens = self.branches, self.conversation.tokens
+        if branches is not None and branches.conversations:
+            tokens, self.episode.branches = branches.conversations[0].tokens, branches.beside_the_first()
+        if tokens:
+            self.episode.tokens = tokens.copy()
 
 
 def _full(limit: str) -> str:
@@ -440,9 +466,9 @@ class EpisodeLoop:
         def go_on(call: EnvCall, outcome: Outcome) -> EnvCall | None:
             if active.take(call, outcome):
                 return None
-            (reply,) = act(conversations)
+            (reply,) = act([active.conversation])
             call.function, call.played = active.record(reply), active.played
             return call
 
-        act, conversations = self.agent.act, [active.conversation]
+        act = self.agent.act
         return go_on

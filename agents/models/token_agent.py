@@ -107,7 +107,8 @@ class TokenAgent(ABC):
         one that has not ended there gets the phrase, and ``max_new_tokens`` minus the budget to answer in.
 
         Raises:
-            ValueError: a conversation has no new message, or the chat template refuses it.
+            ValueError: a conversation has no new message, or the chat template refuses it; of a program's the reply is
+                an error instead.
         """
         drafts = [self._draft(conversation) for conversation in conversations]
         return self._finish(drafts)
@@ -126,7 +127,13 @@ class TokenAgent(ABC):
             yield index, self._reply(draft)
 
     def _draft(self, conversation: Conversation) -> Draft:
-        return Draft(conversation, self.renderer.render(conversation), conversation.partial_completion.copy())
+        try:
+            context = self.renderer.render(conversation)
+        except ValueError as error:
+            if not conversation.from_program:
+                raise
+            return Draft(conversation, [], TokenSequence(), f"the program's messages: {error}")
+        return Draft(conversation, context, conversation.partial_completion.copy())
 
     def _finish(self, drafts: Sequence[Draft]) -> list[Reply]:
         self._think(drafts)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from rlvr.agents.conversation import TokenSequence
 from rlvr.algorithms.advantages.compute import compute_advantages
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
 from rlvr.algorithms.learner.batch import TrainingBatch
@@ -95,7 +96,27 @@ class PolicyGradient(Method):
             stats["continuations"] = entries["continuations"]
         # masked after the advantages: a truncated episode is an outcome of its group, but is not learned from
         batch = batch.replace(advantages=advantages, mask=_without_masked(batch, collected.masked))
-        return batch.traced(_traces(collected, advantages)), stats
+        batch = batch.traced(_traces(collected, advantages))
+        branches = [(i, b.tokens) for i, e in enumerate(episodes) for b in e.branches if b.tokens.sampled]
+        if not branches:
+            return batch, stats
+        if advantages.dim() > 1 or preset.reward_kl_coef:  # no number for a branch's tokens follows from these
+            return batch, stats | {"branches_left_out": len(branches)}
+        return self._with_branches(batch, collected, branches), stats | {"branches": len(branches)}
+
+    def _with_branches(
+        self, batch: TrainingBatch, collected: Collected, branches: list[tuple[int, TokenSequence]]
+    ) -> TrainingBatch:
+        """The batch with a sequence for each branch, which has its episode's advantage; [B] -> [B + branches]."""
+        # the advantages are those of episodes: one that branches a lot weighs no more in the mean of its group
+        of = [*range(len(batch)), *(index for index, _ in branches)]
+        sequences = [*(episode.tokens for episode in collected.episodes), *(tokens for _, tokens in branches)]
+        group = [collected.episodes[index].group for index in of]
+        longer: TrainingBatch = TrainingBatch.of(sequences, group, self.learner.max_length, self.learner.pad_id)
+        mask = _without_masked(longer, [collected.masked[index] for index in of])
+        assert batch.inputs.advantages is not None  # for the type checker
+        longer = longer.replace(advantages=batch.inputs.advantages[of], mask=mask)
+        return longer.traced((*batch.traces, *({} for _ in branches)) if batch.traces else ())
 
     def state_dict(self) -> dict[str, Any]:
         """What the advantages remember."""

@@ -13,7 +13,7 @@ from gymnasium.utils.env_checker import check_env
 
 from rlvr.adapters import initial_messages
 from rlvr.adapters.serving.dialects.common import ModelRequest
-from rlvr.adapters.serving.policy_endpoint import ChatRequest, HarnessEnv, PolicyEndpoint
+from rlvr.adapters.serving.policy_endpoint import ChatRequest, HarnessConnection, HarnessEnv, PolicyEndpoint
 from rlvr.adapters.testing import nothing_left
 from rlvr.agents import ConstantAgent, Conversation, Rollout, RolloutRequest
 from rlvr.envs import Verdict
@@ -383,6 +383,24 @@ def test_strangers_and_nonsense_are_refused():
         assert caught.value.code == 401
         caught.value.close()
         assert session.events.empty()
+
+
+def test_a_harness_that_names_another_episode_is_refused_or_heard_as_itself():
+    with nothing_left(), PolicyEndpoint() as endpoint:
+        mine, other = endpoint.session(), endpoint.session()
+        body = {"model": other.model, "messages": [{"role": "user", "content": "?"}]}
+        liar = HarnessConnection(other.base_url, mine.api_key, mine.model, None, {}, threading.Event())
+        for connection, key in ((liar, None), (other, ""), (other, f"{other.api_key}x")):
+            with pytest.raises(urllib.error.HTTPError) as caught:
+                post(connection, body, key=key)
+            assert caught.value.code == 401
+            caught.value.close()
+        thread = threading.Thread(target=post, args=(mine, body))
+        thread.start()
+        request = mine.events.get(timeout=10)  # the model that it names is another's, its address and key are its own
+        assert other.events.empty()
+        assert request.reply("x")
+        thread.join()
 
 
 def test_a_request_is_answered_once():
