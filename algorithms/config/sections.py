@@ -136,7 +136,9 @@ class EnvSection(Section):
     batch_size: int = Field(default=256, ge=1)
     """Episodes under way at once."""
     workers: int = Field(default=0, ge=0)
-    """Threads that step environments; 0 for environments that only compute."""
+    """Threads that step environments; 0 for environments that only compute. With backend ray, as many actors."""
+    backend: Literal["local", "ray"] = "local"
+    """Where environments live: in this process, or in actors of Ray: of RAY_ADDRESS, else on this machine."""
     timeout: float | None = Field(default=120.0, gt=0, allow_inf_nan=False)
     """Seconds that a reset or a step may take; then its episode is invalid, and the run goes on. null sets no limit."""
     servers: tuple[str, ...] = ()
@@ -165,6 +167,8 @@ class EnvSection(Section):
             raise ValueError("env.settings: those of a served environment are given to `rlvr serve`, by --set")
         if self.token_env and not self.servers:
             raise ValueError("env.token_env is for env.servers, of which there are none")
+        if self.backend == "ray" and self.servers:
+            raise ValueError("env.servers and env.backend: ray are two places for the same environments: leave one out")
         return self
 
 

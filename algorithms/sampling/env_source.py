@@ -1,4 +1,4 @@
-"""Where a run's environments are: in this process, or on the servers that a config names."""
+"""Where a run's environments are: in this process, in actors of Ray, or on the servers that a config names."""
 
 from __future__ import annotations
 
@@ -7,21 +7,31 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from rlvr.agents.evaluation.same_tasks import refusal
+from rlvr.agents.players.self_play import plays_models
 from rlvr.algorithms.config import ConfigError, EnvSection
 from rlvr.envs.tasks.digests import differing_parts, env_digest
 
 OUTAGE_SECONDS = 45.0  # that episodes wait where no server is there; making an environment may take 60
 # By its name alone, as any environment of Gymnasium's: the learner does not know the adapters.
 SERVED: Final = "rlvr.adapters.serving.connect:rlvr-served/Environment-v0"
+IN_ACTORS: Final = "rlvr.adapters.fleet.ray_env:rlvr-ray/Environment-v0"
 
 
 def env_source(env: EnvSection, settings: Mapping[str, Any], split: str) -> tuple[str, dict[str, Any]]:
     """The id and the settings of the environments of a split, as `rlvr.agents.rollout.Rollout` takes them.
 
     Raises:
-        ConfigError: the variable that ``env.token_env`` names is not set.
+        ConfigError: the variable that ``env.token_env`` names is not set, or a seat is held by a model, which is in
+            this process alone.
     """
     task = {"split": split, "level": env.level}
+    if env.backend == "ray":
+        if plays_models(dict(settings)):
+            raise ConfigError("env.backend: ray holds no opponents that are models: give env.backend: local")
+        # the rollout gives up first, and plays the step again elsewhere to see whose fault it was
+        timeout = None if env.timeout is None else 2 * env.timeout
+        made_of = {"env": env.id, "settings": {**settings, **task}}
+        return IN_ACTORS, {**made_of, "workers": max(1, env.workers), "timeout": timeout}
     if not env.servers:
         return env.id, {**settings, **task}
     if env.token_env and not os.environ.get(env.token_env):
