@@ -86,11 +86,11 @@ class ActorPool:
         self._timeout = timeout
         self._lock = threading.Lock()  # guards the actors
         self._actors = [self._hire() for _ in range(workers)]
-        self._places = itertools.count()
+        self._keys = itertools.count()
 
-    def place(self) -> int:
+    def next_key(self) -> int:
         """The key of another environment; they are dealt to the actors in turn."""
-        return next(self._places)
+        return next(self._keys)
 
     def actor(self, key: int) -> Any:
         """The actor whose turn a key is."""
@@ -123,9 +123,9 @@ class ActorPool:
     def _replace(self, actor: Any) -> None:
         """Give an actor up, unless it was given up before."""
         with self._lock:
-            for place, each in enumerate(self._actors):
+            for index, each in enumerate(self._actors):
                 if each is actor:
-                    self._actors[place] = self._hire()
+                    self._actors[index] = self._hire()
         with suppress(Exception):  # it is gone, or Ray is
             self.ray.kill(actor)
 
@@ -157,7 +157,7 @@ class RayEnv(gym.Env[Any, str]):
 
     def _join(self, pool: ActorPool, described: dict[str, Any]) -> None:
         self._pool, self._described = pool, described
-        self._key = pool.place()
+        self._key = pool.next_key()
         self._actor: Any = None  # where the episode is
         self.size: int | None = None
         vars(self).update(described)

@@ -20,6 +20,7 @@ KEPT_HERE = {
     "learner.share_prompts": "the trainer lays sequences out in its own way",
     "env.batch_size": "the trainer decides how many episodes are under way",
     "env.workers": "the trainer's workers step environments",
+    "env.backend": "the trainer's workers step environments",
     "env.servers": "`rlvr serve` steps environments of our own learner",
     "env.token_env": "`rlvr serve` steps environments of our own learner",
     "env.timeout": "an environment that hangs holds its worker: put a limit into the environment",
