@@ -71,6 +71,7 @@ class Renderer:
         explanation: one sentence about that, for a log.
         data, own_data: find what must stay text in everybody else's messages and schemas, and in the assistant's own.
         opened_ids: the last ids of a prompt, those of the thought that the template opens there; empty for most.
+        condition: what stands before the first observation of every conversation, see `render`; "" for nothing.
 
     Args:
         tokenizer: any Hugging Face tokenizer with a chat template.
@@ -97,6 +98,7 @@ class Renderer:
         self._lock = threading.RLock()
         self._decode = decoder(tokenizer)
         self.template_options = dict(template_options or {})
+        self.condition = ""
         self._tokens = control_tokens(tokenizer)
         special = {spelling for spelling, token in self._tokens.items() if token is None or token.special}
         self._special, self._control = any_of(special), any_of(self._tokens)
@@ -117,10 +119,13 @@ class Renderer:
         self.end_ids: frozenset[int] = frozenset(token for token in candidates if token is not None)
         self.rewrites_history, self.explanation = self._history()
 
-    def render(self, conversation: Conversation) -> list[int]:
+    def render(self, conversation: Conversation, condition: str | None = None) -> list[int]:
         """The ids to append for the messages not rendered yet, up to where the assistant begins to speak.
 
         Nothing is changed: the caller appends the ids and counts the messages.
+
+        Args:
+            condition: a paragraph to put before the first observation in place of ``self.condition``.
 
         Raises:
             ValueError: there is no new message, the message before them is not the assistant's, the template refuses
@@ -135,6 +140,7 @@ class Renderer:
                 "append the user's or tool's message before the agent acts again"
             )
         if not done:
+            new = _behind(self.condition if condition is None else condition, new, conversation.opening)
             with self._lock:
                 return list(self._remembered(new, True, None, conversation.tools))
         if messages[done - 1]["role"] != "assistant":
@@ -159,7 +165,7 @@ class Renderer:
                 images.
         """
         require_text(messages, "a policy that samples tokens here")
-        turns = [(message["role"], message["content"]) for message in messages]
+        turns = _behind(self.condition, [(message["role"], message["content"]) for message in messages], opening)
         replies = [index for index, (role, _) in enumerate(turns) if role == "assistant" and index >= opening]
         if not replies or replies[0] == 0:
             raise ValueError("a demonstration needs a prompt and then at least one message of the assistant's")
@@ -448,6 +454,15 @@ class Renderer:
                 return False
             before = after
         return True
+
+
+def _behind(condition: str, turns: Sequence[Turn], opening: int) -> tuple[Turn, ...]:
+    """The turns with a condition before the first observation, which stands behind the opening messages."""
+    if not condition:
+        return tuple(turns)
+    first = next((at for at, (role, _) in enumerate(turns) if at >= opening and role != "system"), len(turns) - 1)
+    role, content = turns[first]
+    return (*turns[:first], (role, f"{condition}\n\n{content}"), *turns[first + 1 :])
 
 
 def decoder(tokenizer: Any) -> Callable[[Sequence[int]], str]:

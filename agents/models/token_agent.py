@@ -80,7 +80,8 @@ class TokenAgent(ABC):
 
         limits = {"max_new_tokens": self.max_new_tokens, "max_length": self.max_length, "seed": self.seed}
         budget = None if self.thinking_budget is None else asdict(self.thinking_budget)
-        more = {"template_options": dict(self.renderer.template_options or {}), "thinking_budget": budget}
+        more: dict[str, Any] = {"template_options": dict(self.renderer.template_options or {})}
+        more |= {"thinking_budget": budget, "condition": self.renderer.condition}
         sampling = self._sampling_options() | limits | {name: value for name, value in more.items() if value}
         name = self.renderer.tokenizer.name_or_path
         return {"model": name, "revision": revision_of(name), "sampling": sampling}

@@ -118,15 +118,19 @@ def _snapshots(env: Any, episode: Episode) -> Iterator[Hashable]:
     if not isinstance(env, TextEnv):
         return
     twin = env.spawn()
-    try:
-        for turn, observation in replay(twin, episode):
+    turns = replay(twin, episode)
+    while True:
+        try:
+            turn, observation = next(turns)
             snapshot = twin.get_state()
-            key = (snapshot.turn, snapshot.state)
-            if text_of(observation) != turn.observation or not _hashable(key):
-                return
-            yield key
-    except Exception:  # live tools raise anything; the run goes on, and says how many states are missing
-        return
+        except StopIteration:
+            return
+        except Exception:  # a task raises anything in its calls; the run goes on, and says how many states are missing
+            return
+        key = (snapshot.turn, snapshot.state)
+        if text_of(observation) != turn.observation or not _hashable(key):
+            return
+        yield key
 
 
 def _hashable(key: object) -> bool:

@@ -225,6 +225,12 @@ class TrainConfig(Section):
         algorithm = ALGORITHMS[self.algorithm]
         return isinstance(algorithm, Preset) or algorithm.on_policy
 
+    @property
+    def condition(self) -> str:
+        """What stands before each task wherever the policy plays; "" for most algorithms."""
+        algorithm = ALGORITHMS[self.algorithm]
+        return "" if isinstance(algorithm, Preset) else algorithm.condition
+
     def preset(self) -> Preset:
         """The algorithm with its overrides; of an objective that is none, what its log-probabilities need."""
         algorithm = ALGORITHMS[self.algorithm]

@@ -19,12 +19,13 @@ class Objective:
 
     formula    the loss in one line
     learns_from  what of a step's episodes
-    method     how these are made: imitate_expert, imitate_correct, imitate_best, pairs, verifree
+    method     how these are made: imitate_expert, imitate_correct, imitate_best, imitate_all, pairs, verifree
     loss       how they are learned from: nll, dpo, ln_dpo, simpo, verifree
     reference  whether the loss compares with the policy that training began with
     filters    what the trainer does to the data, as in a preset
     note       what one has to know of it
     on_policy  whether its gradient is biased where an older policy sampled
+    condition  what stands before each task wherever the policy plays, in training and in evaluation
     """
 
     name: str
@@ -37,6 +38,7 @@ class Objective:
     arxiv: str = ""
     note: str = ""
     on_policy: bool = False
+    condition: str = ""
 
     def as_preset(self, base: Preset) -> Preset:
         """What the learner needs for log-probabilities: a preset of this name, which has no say in the loss."""
@@ -54,6 +56,10 @@ _OBJECTIVES = (
               "the best, then shortest, sequence of each group that has a success", "imitate_best", "nll",
               arxiv="2304.06767",
               note="a group without a success is left out: imitating its shortest failure would unlearn the task"),
+    Objective("fcp", "-log pi(y | feedback, x), token mean",
+              "every sequence, behind the feedback that it got: its verdict in words", "imitate_all", "nll",
+              arxiv="2509.22638", condition="Feedback: correct",
+              note="plays, and is evaluated, behind the feedback of a success; reasons lose the words of the answer"),
     Objective("online_dpo", "-log sigmoid(beta (d_w - d_l)), d = sum_t(new - ref)",
               "the best and the worst sequence of each group", "pairs", "dpo", True, arxiv="2402.04792",
               note="sums over tokens, so long sequences move more"),

@@ -112,7 +112,7 @@ class LearnerOpponents:
         if name in self._fixed:
             return self._fixed[name]
         if self._player is None:
-            self._player = _PoolPlayer(self.model, self.tokenizer, self._sampling())
+            self._player = _PoolPlayer(self.model, self.tokenizer, self._sampling(), self.config.condition)
         step = int(name.removeprefix("step "))
         self._player.take(step, self.weights[step])
         return self._player
@@ -157,9 +157,10 @@ class LearnerOpponents:
 class _PoolPlayer:
     """Plays for any member of the pool: a copy of the policy that takes the member's weights before its batch."""
 
-    def __init__(self, model: Any, tokenizer: Any, sampling: dict[str, Any]) -> None:
+    def __init__(self, model: Any, tokenizer: Any, sampling: dict[str, Any], condition: str) -> None:
         self.model, self._names = frozen(copy.deepcopy(model)), [*_trained(model)]
         self._agent = TransformersAgent(self.model, tokenizer, **sampling)
+        self._agent.renderer.condition = condition
         self._step: int | None = None
 
     def take(self, step: int, weights: Weights) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,6 +13,13 @@ from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.agents.models.token_agent import TokenAgent
 from rlvr.agents.rendering import Renderer
+from rlvr.algorithms.advantages.hindsight import (
+    behind_condition,
+    feedback_condition,
+    feedback_of,
+    reference_answer,
+    too_long,
+)
 from rlvr.algorithms.advantages.roles import RoleBaselines
 from rlvr.algorithms.config import TrainConfig
 from rlvr.algorithms.core.inputs import LossInputs
@@ -49,18 +57,62 @@ class Likelihood(Method):
         """Nothing where no sequence is chosen."""
         indices = self.choose(collected).nonzero()[:, 0].tolist()
         chosen = [collected.episodes[index] for index in indices]
-        sequences = [episode.tokens for episode in chosen]
         traces = [episode.training for episode in chosen] if collected.traced else []
-        metrics: Metrics = {"denominators": {"tokens": sum(s.sampled for s in sequences), "sequences": len(sequences)}}
-        if not sequences:
-            return metrics
-        steps = []
-        cuts = self.learner.minibatches
-        for _ in range(self.learner.epochs):
-            # strided, so that groups spread over the steps
-            parts = [(sequences[part::cuts], traces[part::cuts]) for part in range(cuts)]
-            steps += [self.learner.imitate(part, optimiser, noted) for part, noted in parts if part]
-        return metrics | merge_steps(steps)
+        return imitate_each(self.learner, optimiser, [episode.tokens for episode in chosen], traces)
+
+
+def imitate_each(
+    learner: Learner, optimiser: Optimiser, sequences: Sequence[TokenSequence], traces: Sequence[dict[str, Any]] = ()
+) -> Metrics:
+    """Maximum likelihood of the sequences, in the learner's epochs and minibatches."""
+    metrics: Metrics = {"denominators": {"tokens": sum(s.sampled for s in sequences), "sequences": len(sequences)}}
+    if not sequences:
+        return metrics
+    steps = []
+    cuts = learner.minibatches
+    for _ in range(learner.epochs):
+        # strided, so that groups spread over the steps
+        parts = [(sequences[part::cuts], traces[part::cuts]) for part in range(cuts)]
+        steps += [learner.imitate(part, optimiser, noted) for part, noted in parts if part]
+    return metrics | merge_steps(steps)
+
+
+@dataclass
+class FeedbackConditional(Method):
+    """Feedback-conditional policy (FCP, 2509.22638): -log pi(y | c, x) of every response y behind its own feedback c.
+
+    The responses are sampled behind the feedback of a success, which the renderer puts before each task, and get fresh
+    feedback: their verdicts in words (`rlvr.algorithms.advantages.hindsight`).
+
+    Args:
+        env: an environment of the kind that is played, to ask for the answers that feedback must not hold.
+        max_length: of a sequence; one whose feedback makes it longer is left out.
+    """
+
+    learner: Learner
+    renderer: Renderer
+    env: Any
+    max_length: int
+
+    def update(self, collected: Collected, optimiser: Optimiser) -> Metrics:
+        """Nothing where every sequence is too long behind its feedback."""
+        sequences = [sequence for sequence in self.sequences(collected) if len(sequence) <= self.max_length]
+        left_out = len(collected.episodes) - len(sequences)
+        if left_out:
+            warnings.warn(too_long("feedback", self.max_length), stacklevel=2)
+        return {"sequences_left_out": left_out} | imitate_each(self.learner, optimiser, sequences)
+
+    def sequences(self, collected: Collected) -> list[TokenSequence]:
+        """Each episode's tokens behind the feedback that it got."""
+        answers: dict[int, str | None] = {}  # by group, which has one task
+        sequences = []
+        for episode in collected.episodes:
+            if episode.group not in answers:
+                answers[episode.group] = reference_answer(self.env, episode)
+            assert episode.verdict is not None  # for the type checker: what is collected has ended
+            feedback = feedback_of(episode.verdict, answers[episode.group])
+            sequences.append(behind_condition(self.renderer, episode, feedback_condition(feedback)))
+        return sequences
 
 
 def correct_sequences(collected: Collected) -> Tensor:
@@ -241,6 +293,7 @@ def build_method(
         "imitate_expert": lambda: Imitation(learner, demonstrate),
         "imitate_correct": lambda: Likelihood(learner, correct_sequences),
         "imitate_best": lambda: Likelihood(learner, best_sequences),
+        "imitate_all": lambda: FeedbackConditional(learner, player.renderer, env, config.sampling.max_length),
         "pairs": lambda: Preferences(learner, algorithm),
         "verifree": lambda: VeriFree(learner, player.renderer, env),
     }

@@ -168,7 +168,7 @@ class RunSetup:
         if sampling.thinking_budget and not answers:
             low = sampling.thinking_budget - sampling.thinking_spread
             budget = ThinkingBudget(sampling.thinking_phrase, low, sampling.thinking_budget)
-        return self.sampler.agent(
+        agent = self.sampler.agent(
             max_new_tokens=sampling.max_new_tokens + answers * self.config.credit.answer_tokens,
             max_length=sampling.max_length,
             temperature=sampling.temperature,
@@ -178,6 +178,8 @@ class RunSetup:
             thinking_budget=budget,
             segment=(sampling.segment or None) if training and self._pauses() else None,
         )
+        agent.renderer.condition = self.config.condition
+        return agent
 
     def _pauses(self) -> bool:
         return any(each.pauses for each in acting(self.config.filters()))

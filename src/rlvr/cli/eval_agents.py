@@ -18,6 +18,7 @@ from rlvr.envs.core.json_text import load_json
 
 if TYPE_CHECKING:
     from rlvr.agents import Agent
+    from rlvr.agents.models.token_agent import TokenAgent
     from rlvr.algorithms.config import TrainConfig
 
 # What a suite pins, and what `rlvr eval` takes where nobody says anything.
@@ -31,6 +32,7 @@ DEFAULTS: dict[str, Any] = {
     "template_options": None,
     "thinking_budget": None,
     "float32_head": None,
+    "condition": None,
 }
 
 
@@ -207,7 +209,7 @@ def agent_of(options: argparse.Namespace, settings: dict[str, Any]) -> Agent:
             return LikelihoodAgent(model, tokenizer, normalised=normalised, max_length=options.max_length)
         from rlvr.agents.models.transformers import TransformersAgent
 
-        return TransformersAgent(model, tokenizer, **_local_sampling(options))
+        return _conditioned(TransformersAgent(model, tokenizer, **_local_sampling(options)), options)
     scripted: dict[str, Callable[[], Agent]] = {
         "expert": ExpertAgent,
         "random": lambda: RandomAgent(options.seed),
@@ -254,9 +256,16 @@ def _foreign_agent(options: argparse.Namespace, settings: dict[str, Any]) -> Age
     for name in sorted(more.keys() - PLAIN_OPTIONS):
         require_code(f"--options {name}, which vLLM may take for a class or a file to load,")
     try:
-        return VLLMAgent.load(folder, engine=server or {"dtype": options.dtype, **more}, **_local_sampling(options))
+        agent = VLLMAgent.load(folder, engine=server or {"dtype": options.dtype, **more}, **_local_sampling(options))
     except EndpointError as error:
         raise ValueError(str(error)) from error
+    return _conditioned(agent, options)
+
+
+def _conditioned(agent: TokenAgent, options: argparse.Namespace) -> TokenAgent:
+    """The agent behind the condition that its run trained it with."""
+    agent.renderer.condition = options.condition or ""
+    return agent
 
 
 def _local_sampling(options: argparse.Namespace) -> dict[str, Any]:
@@ -326,6 +335,7 @@ def _sampling(config: TrainConfig) -> dict[str, Any]:
         "template_options": config.model.template_options or None,
         "thinking_budget": budget,
         "float32_head": config.model.float32_head or None,
+        "condition": config.condition or None,
     }
 
 
