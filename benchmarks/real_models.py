@@ -33,6 +33,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "real_models.json"
 PAGE = ROOT / "docs" / "real_models.md"
 FIGURE = ROOT / "docs" / "images" / "real_models.png"
+FIRST = ROOT / "docs" / "images" / "real_models_first.png"  # of the first task, for the README
 BEGIN, END = "<!-- table: python benchmarks/real_models.py -->", "<!-- end of table -->"
 SEEDS = (0, 1, 2)
 Row = dict[str, Any]
@@ -40,22 +41,22 @@ Row = dict[str, Any]
 TASKS: dict[str, tuple[str, tuple[str, ...]]] = {
     name: (name, ())
     for name in (
-        "sums",
-        "guess_number",
         "calculator",
-        "higher_lower",
+        "kuhn_bot",
         "reverse",
+        "sums",
         "letter_counts",
         "kuhn_selfplay",
+        "guess_number",
         "gsm8k",
     )
 } | {
-    "sums, grpo": ("sums", ("--algorithm", "grpo")),  # its KL term is on
-    "sums, gspo": ("sums", ("--algorithm", "gspo")),
-    "sums, reinforce_baseline": ("sums", ("--algorithm", "reinforce_baseline")),
-    "sums, LoRA 1": ("sums", ("--model.lora-rank", "1")),
-    "sums, LoRA 8": ("sums", ("--model.lora-rank", "8")),
-    "sums, LoRA 16": ("sums", ("--model.lora-rank", "16")),
+    "calculator, grpo": ("calculator", ("--algorithm", "grpo")),  # its KL term is on
+    "calculator, gspo": ("calculator", ("--algorithm", "gspo")),
+    "calculator, reinforce_baseline": ("calculator", ("--algorithm", "reinforce_baseline")),
+    "calculator, LoRA 1": ("calculator", ("--model.lora-rank", "1", "--learner.lr", "2e-4")),
+    "calculator, LoRA 8": ("calculator", ("--model.lora-rank", "8", "--learner.lr", "2e-4")),
+    "calculator, LoRA 16": ("calculator", ("--model.lora-rank", "16", "--learner.lr", "2e-4")),
 }
 
 
@@ -86,22 +87,21 @@ def train(task: str, seed: int, folder: Path, model: str) -> None:
 
 
 def zero_shot(task: str, model: str) -> Row:
-    """Success of the model as it is, on the held-out tasks of seed 0: "before" of a task without a warm start."""
-    from rlvr.algorithms.train.evaluate import evaluate
+    """Success of the model as it is, sampled on the held-out tasks of seed 0; of tasks with a warm start."""
+    from rlvr.agents.evaluation import summarise
+    from rlvr.algorithms.sampling.collect import TaskOrder
     from rlvr.algorithms.train.run import Trainer
 
     config = load_config(config_of(task))
-    start = config.warm_start.model_copy(update={"steps": 0, "mixed_steps": 0, "random_steps": 0})
-    plain = config.model.model_copy(update={"name": model})
-    evaluation = config.evaluation.model_copy(update={"panel": (), "exploitability": False})
     with TemporaryDirectory() as scratch:
-        changes = {"warm_start": start, "model": plain, "evaluation": evaluation, "out": Path(scratch) / "run"}
-        trainer = Trainer(config.model_copy(update=changes))
-        trainer.prepare()
-        evaluate(trainer, "zero-shot")
+        plain = config.model.model_copy(update={"name": model})
+        trainer = Trainer(config.model_copy(update={"model": plain, "out": Path(scratch) / "run"}))
+        rollout = trainer.rollout_of(trainer.play_agent(greedy=False), config.evaluation.split)
+        order = TaskOrder(rollout.env.unwrapped, "evaluation", config.seed)
+        count = min(config.evaluation.episodes, order.size or config.evaluation.episodes)
+        result = summarise(rollout([order.request(index, group=index, salt="evaluation") for index in range(count)]))
         trainer.close()
-        record = read_jsonl(trainer.folder.metrics)[-1]
-    return {way: success_of(record, way) for way in ("greedy", "sampled")}
+    return {"sampled": [round(value, 4) for value in (result.success, result.low, result.high)]}
 
 
 def success_of(record: Row, way: str) -> list[float]:
@@ -169,7 +169,7 @@ def interval(success: list[float]) -> str:
 
 
 def draw(rows: list[Row]) -> None:
-    """A panel for each task: the reward of each step of each seed, and held-out success before and after, sampled."""
+    """All tasks that were run in one figure, a panel each; and the first of them alone, for the README."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -180,17 +180,32 @@ def draw(rows: list[Row]) -> None:
     FigureCanvasAgg(figure)
     panels = figure.subplots(height, columns, squeeze=False).flatten()
     for task, panel in zip(tasks, panels, strict=False):
-        for row in (row for row in rows if row["task"] == task):
-            colour = f"C{row['seed']}"
-            panel.plot(range(1, len(row["rewards"]) + 1), row["rewards"], color=colour, linewidth=0.9)
-            for step, name in ((0, "before"), (row["steps"], "after")):
-                success, low, high = row[name]["sampled"]
-                panel.errorbar(step, success, [[success - low], [high - success]], color=colour, marker="o", capsize=2)
-        panel.set(title=task, ylim=(-0.03, 1.03))
-        panel.grid(alpha=0.3)
+        draw_task(panel, task, rows)
+        panel.set(title=task)
     for panel in panels[len(tasks) :]:
         panel.axis("off")
     figure.savefig(FIGURE, metadata={"Software": None})
+    alone = Figure(figsize=(4.32, 3.36), dpi=200, layout="constrained")
+    FigureCanvasAgg(alone)
+    panel = alone.subplots()
+    draw_task(panel, tasks[0], rows)
+    panel.set(title=f"SmolLM2-135M, {tasks[0]}", xlabel="step of reinforcement learning", ylabel="success")
+    alone.savefig(FIRST, metadata={"Software": None})
+
+
+def draw_task(panel: Any, task: str, rows: list[Row]) -> None:
+    """The reward of each step of each seed, and held-out success before and after, sampled, with intervals."""
+    for row in (row for row in rows if row["task"] == task):
+        colour = f"C{row['seed']}"
+        steps = range(1, len(row["rewards"]) + 1)
+        panel.plot(steps, row["rewards"], color=colour, linewidth=0.9, label=f"seed {row['seed']}")
+        for step, name in ((0, "before"), (row["steps"] + 1, "after")):
+            success, low, high = row[name]["sampled"]
+            place = step + 0.12 * (row["seed"] - 1)  # beside each other
+            panel.errorbar(place, success, [[success - low], [high - success]], color=colour, marker="o", capsize=2)
+    panel.set(ylim=(-0.03, 1.03))
+    panel.grid(alpha=0.3)
+    panel.legend(loc="best", fontsize="small")
 
 
 def main() -> int:

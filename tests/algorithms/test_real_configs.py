@@ -63,11 +63,11 @@ def test_the_curves_are_tabled_as_they_were_measured(monkeypatch: pytest.MonkeyP
     (line,) = [line for line in text.splitlines() if line.startswith("| sums |")]
     assert "| 2 | 0.00 (0.00 to 0.06) | 0.10 (0.05 to 0.20); 0.30 (0.20 to 0.40) |" in line
     assert "| 1 of 2 | 1,001 | 500 |" in line
-    assert "| sums, gspo | none yet |" in text
+    assert "| calculator, gspo | none yet |" in text
     assert all(real_models.config_of(task).is_file() for task in real_models.TASKS)
     for name in {stem for stem, _ in real_models.TASKS.values()}:
         assert (ROOT / "examples" / "real" / f"{name}.yaml").is_file()
-    assert real_models.folder_of(Path("runs"), "sums, LoRA 16", 1) == Path("runs/sums-LoRA-16-1")
+    assert real_models.folder_of(Path("runs"), "calculator, LoRA 16", 1) == Path("runs/calculator-LoRA-16-1")
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path):
