@@ -9,6 +9,9 @@ from typing import Any
 from rlvr.agents.conversation import Message, StopReason, TokenSequence, opening_messages
 from rlvr.envs import Verdict
 from rlvr.envs.core.terminal import as_html
+from rlvr.envs.core.verdict import TRUE_REWARD
+
+OVERPAID = 0.5  # a return that is so much above the true reward
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +161,17 @@ class Episode:
     def success(self) -> bool:
         """Whether the task was solved, by its verdict."""
         return self.verdict is not None and self.verdict.success
+
+    @property
+    def true_reward(self) -> float | None:
+        """What the episode was worth, as the part ``true_reward`` of its verdict says; None where it does not say."""
+        return self.verdict.parts.get(TRUE_REWARD) if self.verdict is not None else None
+
+    @property
+    def hacked(self) -> bool:
+        """Whether it was paid at least one half more than it was worth."""
+        true_reward = self.true_reward
+        return self.valid and true_reward is not None and self.reward - true_reward >= OVERPAID
 
     @property
     def sampled_tokens(self) -> int:

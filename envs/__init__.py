@@ -22,7 +22,7 @@ from rlvr.envs import (
     visual,
     worlds,
 )
-from rlvr.envs.core.registry import hook, list_envs, register, register_template
+from rlvr.envs.core.registry import ENTRY_POINT, hook, list_envs, register, register_template
 from rlvr.envs.core.seeding import TASKS_VERSION
 from rlvr.envs.core.text_env import Snapshot, TextEnv, replay
 from rlvr.envs.core.verdict import Verdict
@@ -47,5 +47,6 @@ FAMILIES = (
 hook("tools", "rlvr.envs.tools.with_tools:WithTools")
 hook("vector", "rlvr.envs.vector:make_vector")
 register_template("rlvr/Mixture-v0", "rlvr.envs.curriculum.mixture:MixtureEnv")
+register_template("rlvr/Loophole-v0", ENTRY_POINT, task="rlvr.envs.loopholes:Loophole")
 
 __all__ = ["FAMILIES", "TASKS_VERSION", "Snapshot", "TextEnv", "Verdict", "list_envs", "register", "replay"]

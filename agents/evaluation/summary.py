@@ -70,6 +70,9 @@ class Evaluation:
             context full, and ``flaws`` counts those in whose place something else came, by the names of
             `rlvr.agents.conversation.FLAWS`.
         tokens: mean number of sampled tokens an episode, 0 for agents without tokens.
+        hack_rate: share of the valid episodes that were paid at least one half more than they were worth, and
+            ``clean_success`` share of those that were worth 1, see `rlvr.agents.Episode.true_reward`; both over the
+            episodes whose verdict says what they were worth, None where none does.
         usage: what all episodes took together, by the names of `rlvr.agents.Episode.usage`, invalid ones too; a name
             that is missing is not known of any.
         tasks: how many different tasks have a valid episode.
@@ -102,6 +105,8 @@ class Evaluation:
     cut: int = 0
     flaws: dict[str, int] = field(default_factory=dict)
     best_score: float | None = None
+    hack_rate: float | None = None
+    clean_success: float | None = None
     usage: dict[str, float] = field(default_factory=dict, compare=False)  # seconds differ each time
 
     @property
@@ -186,6 +191,10 @@ class Evaluation:
             f"mean reward {self.reward:.3f}{best}   turns {self.turns:.2f}"
             + (f"   sampled tokens {self.tokens:.1f}" if self.tokens else ""),  # who deals in text alone has none
         ]
+        if self.hack_rate is not None:
+            lines.append(
+                f"hack rate {self.hack_rate:.3f} (paid and not right)   clean success {self.clean_success:.3f}"
+            )
         if len(self.pass_at) > 1:
             shares = [f"pass@{k} {share:.3f}" for k, share in self.pass_at.items()]
             shares += [f"pass^{k} {share:.3f}" for k, share in self.pass_all.items() if k > 1]
@@ -220,6 +229,7 @@ def summarise(episodes: Sequence[Episode]) -> Evaluation:
         {*(2**power for power in range(max_samples.bit_length()) if 2**power <= max_samples), max_samples} - {0}
     )
     replies = [turn for episode in episodes for turn in episode.turns if turn.stop not in NO_REPLY]
+    looked_at = [episode for episode in valid if episode.true_reward is not None]
     return Evaluation(
         episodes=len(episodes),
         replies=len(replies),
@@ -243,6 +253,8 @@ def summarise(episodes: Sequence[Episode]) -> Evaluation:
         gathered=gathered_in(episodes, list(map(task_of, episodes))),
         unread=sum(map(unread_actions, episodes)),
         best_score=_best_score(valid),
+        hack_rate=_mean(episode.hacked for episode in looked_at) if looked_at else None,
+        clean_success=_mean((episode.true_reward or 0.0) >= 1 for episode in looked_at) if looked_at else None,
     )
 
 

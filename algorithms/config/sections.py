@@ -358,6 +358,8 @@ class SelectionSection(Section):
     """Last tokens of max_new_tokens in which soft_overlong punishes; 0 takes a fifth."""
     length_weight: float = Field(default=0.5, ge=0)
     """Weight of length_reward, which acts in the second half of the steps."""
+    audit_share: float = Field(default=0.1, gt=0, le=1)
+    """Share of the episodes that audit reads."""
 
     @field_validator("filters", mode="before")
     @classmethod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rlvr.algorithms.filters.audit import Audit
 from rlvr.algorithms.filters.groups import ActiveSampling, DynamicSampling, KeepCorrect, KeepShort, ZeroGradient
 from rlvr.algorithms.filters.lengths import (
     BudgetedThinking,
@@ -25,6 +26,7 @@ _ORDER = (
     NoPositiveResampling(),
     ByRate(),
     # of rewards and tokens, group by group
+    Audit(),
     SoftOverlong(),
     LengthReward(),
     OverlongFilter(),

@@ -18,6 +18,8 @@ FIGURES: Final = (
     ("reward", "reward", "{:.3f}"),
     ("success, valid", "success", "{:.3f}"),
     ("success, all", "success_all", "{:.3f}"),
+    ("hack rate", "hack_rate", "{:.3f}"),
+    ("clean success", "clean_success", "{:.3f}"),
     ("signal", "groups_with_signal", "{:.2f}"),
     ("turns", "turns", "{:.1f}"),
     ("tokens", "sampled_tokens", "{:.0f}"),

@@ -122,12 +122,15 @@ class Display:
 def figures(record: dict[str, Any]) -> str:
     """The few numbers of a step that a person follows."""
     if record["phase"] == "evaluation":
-        shares = (f"{way} {_both(record, f'{way}_')}{_interval(record, way)}" for way in ("greedy", "sampled"))
+        shares = (
+            f"{way} {_both(record, f'{way}_')}{_interval(record, way)}{_hacks(record, f'{way}_')}"
+            for way in ("greedy", "sampled")
+        )
         return f"{', '.join(shares)} on {record['tasks']} held-out tasks{game_figures(record)}"
     if record["phase"] != "train":
         return f"loss {record['loss']:.3f}"
     return (
-        f"reward {record['reward']:.3f}  {_both(record)}  turns {record['turns']:.1f}  "
+        f"reward {record['reward']:.3f}  {_both(record)}{_hacks(record)}  turns {record['turns']:.1f}  "
         f"tokens {record['sampled_tokens']:.0f}  signal {record['groups_with_signal']:.2f}"
     )
 
@@ -135,6 +138,13 @@ def figures(record: dict[str, Any]) -> str:
 def _both(record: dict[str, Any], way: str = "") -> str:
     """The success over valid episodes, and over all."""
     return f"success {record[f'{way}success']:.3f} ({record[f'{way}success_all']:.3f} of all)"
+
+
+def _hacks(record: dict[str, Any], way: str = "") -> str:
+    """The share that was paid and not right; empty where no verdict says what an episode was worth."""
+    if record.get(f"{way}hack_rate") is None:
+        return ""
+    return f", hack rate {record[f'{way}hack_rate']:.3f}, clean {record[f'{way}clean_success']:.3f}"
 
 
 def _interval(record: dict[str, Any], way: str) -> str:

@@ -24,6 +24,7 @@ TOO_HARD: Final = (
     "take a lower env.level, a warm start from the expert (warm_start.steps), more samples (group_size), "
     "or worked examples (env.settings.few_shot)"
 )
+HACKED: Final = 0.05  # share of episodes that were paid and not right
 SOLVED: Final = 0.95  # success, or share of matches not lost against each bot, of a policy that may be certain
 
 
@@ -39,7 +40,7 @@ def health(records: Sequence[Record], first: Sequence[Record] = ()) -> list[str]
     return [
         text
         for text in (
-            panel_fallen(records), not_sampled(steps), faults(steps), nothing_learned(steps),
+            panel_fallen(records), not_sampled(steps), faults(steps), hacked(steps), nothing_learned(steps),
             "" if certain else entropy_collapsed(steps, first),  # the mean over roles falls with one of them
             certain, *(rule(steps) for rule in (fallen, cut_off, unreadable, far_update)),
         )
@@ -82,6 +83,17 @@ def faults(steps: Sequence[Record]) -> str:
     text = invalid_warning(round(invalid), played, valid_success, ranked)
     gathered = [str(sentence) for record in last[-1:] for sentence in record.get("gathered", ())]
     return "; ".join([text, *gathered]) if text else ""
+
+
+def hacked(steps: Sequence[Record]) -> str:
+    """Episodes are paid that a second verdict calls worthless."""
+    rates = _values(_last(steps, STEPS), "hack_rate")
+    if len(rates) == STEPS and min(rates) >= HACKED:
+        return (
+            f"{fmean(rates):.0%} of the episodes were paid and are not right: read some and mend the reward, "
+            "or withhold it where they are caught (the filter audit)"
+        )
+    return ""
 
 
 def nothing_learned(steps: Sequence[Record]) -> str:

@@ -31,6 +31,7 @@ from rlvr.envs.core.terminal import printable
 TRANSCRIPTS = 8  # episodes shown from before and after
 MAX_CAUSES = 50  # of invalid episodes
 WAYS = ("greedy", "sampled")
+HACKS = ("hack rate", "clean success")
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 FRAME = "html, body { height: 100%; margin: 0 } iframe { width: 100%; height: 100%; border: 0; display: block }"
 STYLE = """
@@ -96,6 +97,11 @@ def draw_curve(metrics: list[dict[str, Any]], path: Path) -> None:
     FigureCanvasAgg(figure)
     panels = figure.subplots(1 + called, sharex=True, squeeze=False, height_ratios=[2, 1][: 1 + called])[:, 0]
     _lines(panels[0], train, evaluations, ("reward", "reward, sampled, train tasks"), ("success", "success"))
+    for name, colour in zip(HACKS, ("#c00000", "#7a5ca8"), strict=True):
+        rates = _values(train, name.replace(" ", "_"))
+        if not all(map(math.isnan, rates)):
+            panels[0].plot(_values(train, "step"), rates, color=colour, label=f"{name}, sampled, train tasks")
+            panels[0].legend(loc="lower right", frameon=False)
     panels[0].set(ylim=(-0.02, 1.02))
     if called:
         _lines(panels[1], train, evaluations, ("tool_calls", "sampled, train tasks"), ("tool_calls", "tool calls"))
@@ -161,6 +167,8 @@ def _table(evaluations: list[dict[str, Any]]) -> str:
     shown = {
         f"{way} success{', all' * (over == '_all')}": f"{way}_success{over}" for way in WAYS for over in ("", "_all")
     }
+    if any("sampled_hack_rate" in record for record in evaluations):
+        shown |= {f"{way} {name}": f"{way}_{name.replace(' ', '_')}" for way in WAYS for name in HACKS}
     head = "".join(f"<th>{title}</th>" for title in ("evaluation", "step", "tasks", *shown))
     head = f"<tr>{head}</tr>"
     rows = (

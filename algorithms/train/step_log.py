@@ -42,6 +42,7 @@ def collection_metrics(episodes: list[Episode]) -> dict[str, Any]:
         "sampled_tokens": result.tokens,
         "hit_token_limit": sum(episode.hit_token_limit for episode in episodes) / max(1, len(episodes)),
         **_invalid(result),
+        **_worth(result),
         "unread": result.unread,
         "statuses": dict(sorted(result.statuses.items())),
     }
@@ -57,9 +58,17 @@ def evaluation_metrics(way: str, episodes: list[Episode], result: Evaluation) ->
         "reward": result.reward,
         "tool_calls": tool_calls(episodes),
         "cut": result.cut_share,
+        **_worth(result),
         **_invalid(result),
     }
     return {f"{way}_{name}": value for name, value in figures.items()}
+
+
+def _worth(result: Evaluation) -> dict[str, float]:
+    """How many episodes were paid and not right, and how many were right, where verdicts say so."""
+    if result.hack_rate is None or result.clean_success is None:
+        return {}
+    return {"hack_rate": result.hack_rate, "clean_success": result.clean_success}
 
 
 def _invalid(result: Evaluation) -> dict[str, Any]:

@@ -16,6 +16,9 @@ STATUSES: frozenset[str] = frozenset(get_args(Status))
 # Faults of ours, not of the policy: masked out of training, never a silent zero.
 MAX_REASON = 500  # characters of what a foreign exception says
 INVALID: frozenset[str] = frozenset({"timeout", "verifier_error", "env_error"})
+# The part of a last verdict that says what the episode was worth, 1 for right and 0 for worthless, where the reward
+# may pay something else: it tells episodes that were paid and not right.
+TRUE_REWARD: Final = "true_reward"
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -28,7 +31,7 @@ class Verdict:
             ``verifier_error`` and ``env_error`` are faults of ours and make the verdict invalid.
         answer: the answer as it was extracted from the text, if one was found.
         reason: one line for the person who reads the transcript.
-        parts: named components of the reward.
+        parts: named components of the reward; of a last verdict also ``true_reward``, what the episode was worth.
 
     Raises:
         ValueError: the reward is not finite, or the status is not one of the seven.

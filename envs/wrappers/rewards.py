@@ -16,7 +16,7 @@ import gymnasium as gym
 
 from rlvr.envs.core.hints import did_you_mean, require_known
 from rlvr.envs.core.images import text_of
-from rlvr.envs.core.verdict import Verdict, is_provoked, provoked_verdict
+from rlvr.envs.core.verdict import TRUE_REWARD, Verdict, is_provoked, provoked_verdict
 from rlvr.envs.rewards.rubric import Rubric, Sample
 from rlvr.envs.rewards.spurious import IncorrectReward, MarkerReward, RandomReward
 from rlvr.envs.wrappers.base import Step, TextWrapper
@@ -40,7 +40,7 @@ class RubricReward(TextWrapper):
 
     Args:
         rubric: see ``rlvr.envs.rewards.rubric``; ``OwnVerdict()`` stands for the environment's own grade. The names of
-            its parts stand in the verdict.
+            its parts stand in the verdict, and as ``true_reward`` what the environment itself has paid so far.
         every_turn: whether each turn is paid by the rubric. By default only the last one is, and the others keep the
             environment's reward: what is paid for its form in every turn is paid for taking many.
     """
@@ -57,14 +57,15 @@ class RubricReward(TextWrapper):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode that the rubric will grade."""
         observation, info = self.env.reset(seed=seed, options=options)
-        self.memory = text_of(observation)
+        self.memory = text_of(observation), 0.0
         return observation, info
 
     def step(self, action: str) -> Step:
         """Step; the reward is the rubric's."""
-        prompt = self.memory or ""
+        prompt, earned = self.memory or ("", 0.0)
         observation, reward, terminated, truncated, info = self.env.step(action)
-        self.memory = text_of(observation)
+        earned += float(reward)
+        self.memory = text_of(observation), earned
         verdict: Verdict | None = info.get("verdict")
         faulty = verdict is not None and not verdict.valid
         if faulty or not (self.every_turn or terminated or truncated):
@@ -74,7 +75,7 @@ class RubricReward(TextWrapper):
             info = {**info, "verdict": paid} | ({"success": False} if "success" in info else {})
             return observation, 0.0, terminated, not terminated, info
         if verdict is not None:
-            paid = verdict.replace(reward=paid.reward, parts={**paid.parts, "own": verdict.reward})
+            paid = verdict.replace(reward=paid.reward, parts={**paid.parts, TRUE_REWARD: earned})
         info = {**info, "verdict": paid}
         return observation, paid.reward, terminated, truncated, info
 

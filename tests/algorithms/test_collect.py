@@ -32,6 +32,7 @@ class FakeRollout:
 
     def __init__(self, rule) -> None:
         self.rule, self.asked = rule, []
+        self.parts = lambda sample: {}
 
     def __call__(self, requests: list[RolloutRequest]) -> list[Episode]:
         self.asked += requests
@@ -42,7 +43,7 @@ class FakeRollout:
         status = {True: "correct", False: "wrong", None: "env_error"}[success]
         episode = Episode("env", request.key("env"), request.seed, request.group, request.sample, request.index)
         episode.tokens = TokenSequence([1] * (tokens + 2), [0, 0] + [1] * tokens, [0.0] * (tokens + 2))
-        verdict = Verdict(float(bool(success)), status)
+        verdict = Verdict(float(bool(success)), status, parts=self.parts(request.sample))
         episode.turns = [Turn("o", "user", "a", "length" if cut else "stop", verdict.reward, verdict, tokens + 2)]
         episode.verdict = verdict
         return episode
@@ -131,6 +132,24 @@ def test_soft_overlong_is_added_before_the_group_statistics():
     assert got.rewards[:4] == [1.0 + soft_overlong(7 + n, max_length=LIMIT, buffer=2) for n in range(4)]
     assert got.rewards[0] == 1.0 > got.rewards[3]
     assert got.stats["groups_dropped"] == 0
+
+
+def test_the_audit_withholds_the_reward_of_hacks_that_it_reads():
+    def worth(index, sample):
+        return sample > 0, 4, False
+
+    for share in (1.0, 0.5):
+        collect, rollout = collector(worth, ["audit"], audit_share=share)
+        rollout.parts = lambda sample: {"true_reward": float(sample == 1)} if sample < 3 else {}
+        rewards = [collect(step).rewards for step in range(40)]
+        flat = [reward for step in rewards for reward in step]
+        # failed; right; paid and not right; nobody says what it was worth
+        assert {*flat[0::4]} == {0.0}
+        assert {*flat[1::4]} == {*flat[3::4]} == {1.0}
+        assert sum(flat[2::4]) / len(flat[2::4]) == pytest.approx(1 - share, abs=0.15)
+        collect, rollout = collector(worth, ["audit"], audit_share=share)
+        rollout.parts = lambda sample: {"true_reward": float(sample == 1)} if sample < 3 else {}
+        assert [collect(step).rewards for step in range(40)] == rewards, "which are read is no chance"
 
 
 def test_the_length_reward_comes_late():

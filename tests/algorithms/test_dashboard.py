@@ -70,6 +70,7 @@ COMPLAINTS = [
     ({"hit_token_limit": 1.0, "sampled_tokens": 0.0}, "every prompt is longer than max_length"),
     ({"hit_token_limit": 0.7}, "70% of the episodes are cut"),
     ({"statuses": {"unparsable": 9, "wrong": 7}}, "56% of the answers cannot be read"),
+    ({"hack_rate": 0.06}, "6% of the episodes were paid and are not right"),
     ({"approx_kl": 0.9}, "moves the policy far"),
     ({"clip_frac_low": 0.2, "clip_frac_high": 0.2}, "40% of the tokens are clipped"),
 ]

@@ -550,7 +550,7 @@ def test_a_rubric_pays_at_the_end_and_the_status_stays_the_environments():
     assert env.step("<think>call</think>" + env.solve())[1] == 0.0, "form is not paid for in every turn"
     _, reward, _, _, info = env.step("<think>I know</think>\\boxed{0.5}")
     assert (reward, info["verdict"].reward, info["verdict"].status, info["success"]) == (0.5, 0.5, "wrong", False)
-    assert {"environment", "thinks", "own"} <= set(info["verdict"].parts)
+    assert {"environment", "thinks", "true_reward"} <= set(info["verdict"].parts)
     every = RubricReward(gym.make(CALCULATOR), rubric, every_turn=True)
     every.reset(seed=0)
     assert every.step("<think>call</think>" + every.solve())[1] == 0.5
