@@ -1,6 +1,7 @@
 """What an adapter costs: microseconds a turn through each surface, beside stepping the environment directly.
 
     python benchmarks/adapters.py [--rounds 7] [--episodes 400] [--out benchmarks/results]
+    python benchmarks/adapters.py --endpoint              # calls of the policy endpoint alone
     python benchmarks/adapters.py --framework openrlhf    # by .venvs/openrlhf/bin/python of tests/adapters/run.py
 
 A surface in this process should add less than 0.2 ms to a turn. Engines and trainers are stand-ins that sample
@@ -304,15 +305,29 @@ def verl() -> dict[str, Episode]:
     }
 
 
-def harness() -> Episode:
-    """One connection a request, as the simplest client does it."""
+DIALECTS = {  # path, and the field of the messages
+    "Chat Completions": ("/chat/completions", "messages"),
+    "Responses": ("/responses", "input"),
+    "Anthropic Messages": ("/messages", "messages"),
+}
+
+
+def harness(path: str = "/chat/completions", field: str = "messages", history: int = 0, **fields: object) -> Episode:
+    """One connection a request, as the simplest client does it, after ``history`` messages of 1,000 characters."""
+    before = [{"role": ("user", "assistant")[i % 2], "content": f"{i} {'x' * 1_000}"} for i in range(history)]
+
+    client = [0.0]  # seconds of CPU so far, of the thread that asks
 
     def ask(connection) -> float:
+        messages = list(before)
         for turn in range(TURNS):
-            body = json.dumps({"messages": [{"role": "user", "content": str(turn)}]}).encode()
+            messages.append({"role": "user", "content": str(turn)})
+            body = json.dumps({field: messages, **fields}).encode()
             headers = {"Authorization": f"Bearer {connection.api_key}"}
-            request = urllib.request.Request(connection.base_url + "/chat/completions", body, headers)
+            request = urllib.request.Request(connection.base_url + path, body, headers)
             urllib.request.urlopen(request, timeout=60).read()
+            messages.append({"role": "assistant", "content": WORDS})
+        client[0] += time.thread_time()
         return 0.0
 
     env: gym.Env[str, str] = HarnessEnv(ask)
@@ -325,7 +340,7 @@ def harness() -> Episode:
             over, steps = terminated or truncated, steps + 1
         return steps
 
-    play.env = env  # type: ignore[attr-defined]
+    play.env, play.client = env, client  # type: ignore[attr-defined]
     return play
 
 
@@ -392,10 +407,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--episodes", type=int, default=400)
     parser.add_argument("--framework", choices=FRAMEWORKS, help="measure its adapter; it must be installed")
+    parser.add_argument("--endpoint", action="store_true", help="measure calls of the policy endpoint alone")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
     tables, facts = record_of(options.out)
-    if options.framework:
+    if options.endpoint:
+        tables[CALLS], rates = calls(options.rounds, options.episodes), {}
+    elif options.framework:
         title = f"Under {options.framework}"
         contenders = {"direct": direct(), **FRAMEWORKS[options.framework]()}
         tables[title], rates = compare(title, contenders, options.rounds, options.episodes)
@@ -413,6 +431,28 @@ def main() -> None:
         rates |= over_http(options.rounds, max(1, options.episodes // 40))
     facts = {**facts, **rates, "bound (µs)": BOUND, "environment": f"{ENV}, {TURNS} turns"}
     write_results("adapters", list(tables.values()), facts, options.out)
+
+
+CALLS = "A call of the policy endpoint"
+
+
+def calls(rounds: int, episodes: int) -> Table:
+    """What a call costs in each dialect, with `HarnessEnv`, which steps it; the client's own work left out."""
+    unit = "CPU-milliseconds a call, the client's own left out, means of rounds"
+    table = Table(CALLS, unit, "Chat Completions", {}, this_command())
+    for name, (path, field) in DIALECTS.items():
+        more: dict[str, object] = {"max_tokens": 9}
+        variants = {name: harness(path, field, **more), f"{name}, streamed": harness(path, field, stream=True, **more)}
+        variants[f"{name}, after 100 messages"] = harness(path, field, history=100, **more)
+        for variant, play in variants.items():
+            measure(play, 2)
+            for _ in range(rounds):
+                started = play.client[0]  # type: ignore[attr-defined]
+                whole = statistics.mean(measure(play, episodes)) / 1_000
+                own = (play.client[0] - started) / episodes / TURNS * 1_000  # type: ignore[attr-defined]
+                table.add(variant, whole - own)
+            play.env.close()  # type: ignore[attr-defined]
+    return table
 
 
 def over_http(rounds: int, episodes: int) -> dict[str, float]:

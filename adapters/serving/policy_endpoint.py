@@ -372,7 +372,9 @@ class HarnessEnv(gym.Env[str, str]):
         self._stop()
         if event is None:
             raise TimeoutError(f"the harness asked for nothing within {self.turn_timeout:g} seconds")
-        raise RuntimeError("the harness ended without asking for anything") from event.error
+        verdict = _verdict(event)
+        reason = "" if verdict.valid else f": {verdict.reason}"
+        raise RuntimeError(f"the harness ended without asking for anything{reason}") from event.error
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Answer the request that waits: the next one, or the harness's result as the reward."""

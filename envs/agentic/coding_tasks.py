@@ -22,6 +22,7 @@ from rlvr.envs.agentic import mutations
 from rlvr.envs.agentic.program_inputs import MAKERS
 from rlvr.envs.agentic.programs import Family
 from rlvr.envs.agentic.programs_advanced import LEVELS
+from rlvr.envs.agentic.python_syntax import parse_python
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, unparsable
 from rlvr.envs.rewards.extraction import MAX_COMPLETION_CHARS
@@ -109,7 +110,7 @@ class _CodingTask(Task[CodingState]):
 
     def difficulty(self, state: CodingState) -> float:
         """Statements, branches and loops of the solution, for each bug where it is to be repaired."""
-        tree = ast.parse(exercise_of(state._replace(feedback="")).solution)
+        tree = parse_python(exercise_of(state._replace(feedback="")).solution)
         parts = sum(isinstance(node, ast.stmt) + isinstance(node, BRANCHES) for node in ast.walk(tree))
         return float(parts * (BUGS[state.level - 1] if state.broken else 1))
 

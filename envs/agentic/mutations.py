@@ -11,6 +11,8 @@ from collections.abc import Callable, Container, Sequence
 from functools import lru_cache
 from typing import Any
 
+from rlvr.envs.agentic.python_syntax import parse_python
+
 FUEL = 6_000  # rounds and calls; the right programs use less than half of it
 RAISED = object()
 
@@ -125,14 +127,14 @@ def with_fuel(tree: ast.Module) -> ast.Module:
 def count_changes(source: str) -> int:
     """How many changes a program has."""
     mutator = _Mutator(())
-    mutator.visit(ast.parse(source))
+    mutator.visit(parse_python(source))
     return mutator.count
 
 
 @lru_cache(maxsize=1024)
 def mutated(source: str, chosen: tuple[int, ...] = ()) -> str:
     """The program with the chosen changes, laid out afresh as the one without changes is."""
-    return ast.unparse(_Mutator(chosen).visit(ast.parse(source)))
+    return ast.unparse(_Mutator(chosen).visit(parse_python(source)))
 
 
 def results(
@@ -143,7 +145,7 @@ def results(
     Raises:
         OutOfFuel: one of the calls does not come to an end.
     """
-    tree = with_fuel(_Mutator(chosen).visit(ast.parse(source)))
+    tree = with_fuel(_Mutator(chosen).visit(parse_python(source)))
     tick = Fuel(fuel)
     scope: dict[str, Any] = {"_tick": tick}
     exec(compile(tree, name, "exec"), scope)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import gc
 import random
 import subprocess
+import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from difflib import unified_diff
 from importlib import resources
 from pathlib import Path
@@ -288,3 +291,38 @@ def test_observations_do_not_tell_where_the_sandbox_is() -> None:
     assert "No such file or directory: 'none'" in observation
     failing = env.step(call("run_tests"))[0]
     assert 'File "tests/' in failing
+
+
+def test_threads_make_repositories_at_once():
+    """CPython's parser fails where garbage is collected while two threads use it."""
+
+    def give_way(*_):
+        time.sleep(0)
+
+    threshold = gc.get_threshold()
+    gc.callbacks.append(give_way)
+    gc.set_threshold(50)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            made = list(pool.map(lambda seed: repository(1, seed), range(710_001, 710_005)))
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(give_way)
+    assert len({each.issue for each in made}) == 4
+
+
+def test_a_folder_that_a_program_left_is_judged_as_the_files_are():
+    env = gym.make("rlvr/RepoRepair-v0")
+    env.reset(seed=3)
+    task, state = env.unwrapped.task, env.unwrapped.get_state().state
+    given = state.world.repository()
+    files = {path: text for path, text in task.workspace(state).items() if isinstance(text, str)}
+    assert files == given.files
+    assert any(path.startswith(".git/objects/") for path in task.workspace(state))
+    assert task.judge_files(state, files).reason == "nothing in the package was changed"
+    assert task.judge_files(state, {}).status == "wrong"
+    large = {f"{given.package.name}/large.py": "#" * 60_001}
+    assert task.judge_files(state, files | large).status == "unparsable"
+    assert task.judge_files(state, files | {f"{given.package.name}/../x.py": ""}).status == "unparsable"
+    fixed = {given.path(fault.module): given.package.modules[fault.module] for fault in given.faults}
+    assert task.judge_files(state, files | fixed | {"../../etc/passwd": "", "notes\n": "x"}).status == "correct"

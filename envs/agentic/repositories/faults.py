@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from rlvr.envs.agentic.python_syntax import parse_python
+
 KINDS: Final = {
     "train": (
         "bound", "arithmetic", "constant", "negation", "wrong name", "wrong attribute", "lost statement", "loop exit",
@@ -75,7 +77,7 @@ class _Text:
 def changes(source: str) -> tuple[CodeChange, ...]:
     """All changes of the functions of a module, in the order of its text. The source is ASCII."""
     text, listed = _Text(source), list[CodeChange]()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parse_python(source)):
         if isinstance(node, ast.FunctionDef):
             listed += _of_names(text, node)
             listed += _of_statements(text, node)

@@ -14,6 +14,8 @@ from functools import lru_cache
 from importlib import import_module, resources
 from typing import Final, NamedTuple
 
+from rlvr.envs.agentic.python_syntax import parse_python
+
 FOLDERS: Final = tuple(f"rlvr.envs.agentic.repository_{name}" for name in ("domains", "numbers", "texts"))
 _IMPORT: Final = re.compile(r"^from rlvr\.envs\.agentic\.repository_\w+\.(\w+) import (.+)$", re.MULTILINE)
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
@@ -124,7 +126,7 @@ def composed(rng: random.Random, title: str, names: Sequence[str], share: float)
 
 
 def _defined(source: str) -> Iterator[str]:
-    for node in ast.parse(source).body:
+    for node in parse_python(source).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name
 
@@ -145,7 +147,7 @@ def _reduced(sources: Mapping[str, str], needed: set[str]) -> dict[str, str]:
 @lru_cache(maxsize=4096)
 def _used(source: str) -> frozenset[str]:
     names = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parse_python(source)):
         if isinstance(node, ast.Name):
             names.add(node.id)
         elif isinstance(node, ast.Attribute):
@@ -160,7 +162,7 @@ def _kept(source: str, needed: set[str]) -> str:
 @lru_cache(maxsize=4096)
 def _kept_of(source: str, needed: frozenset[str]) -> str:
     lines = source.splitlines()
-    tree = ast.parse(source)
+    tree = parse_python(source)
     text = "\n".join(_body(lines, tree.body, 0, needed)).rstrip() + "\n"
     return _without_unused_imports(text)
 

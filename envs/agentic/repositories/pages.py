@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from rlvr.envs.agentic.python_syntax import parse_python
 from rlvr.envs.agentic.repositories.package import Package
 
 FIRST_COMMIT: Final = 1_700_000_000  # seconds since 1970
@@ -28,7 +29,7 @@ class HistoryCommit(NamedTuple):
 
 def label_of(package: Package, program: str) -> str:
     """The name that a program is about: the last method that it calls, or the first definition that it uses."""
-    tree = ast.parse(program)
+    tree = parse_python(program)
     methods = [node.func.attr for node in ast.walk(tree.body[-1]) if isinstance(node, ast.Call)
                and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name)]  # fmt: skip
     names = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in package.owners]
@@ -68,13 +69,13 @@ def class_name(module: str) -> str:
 
 def _divided(program: str) -> tuple[list[str], str]:
     lines = program.split("\n")
-    start = ast.parse(program).body[-1].lineno - 1
+    start = parse_python(program).body[-1].lineno - 1
     return lines[:start], "\n".join(lines[start:])
 
 
 def page_of(module: str, source: str) -> str:
     """The documentation of a module: what its docstrings say of what is public."""
-    tree = ast.parse(source)
+    tree = parse_python(source)
     lines = [f"# {module}", "", ast.get_docstring(tree) or "", ""]
     for node in tree.body:
         inner = node.body if isinstance(node, ast.ClassDef) else []
@@ -102,7 +103,7 @@ def readme(package: Package) -> str:
 
 def summary(source: str) -> str:
     """The first line of a module's docstring."""
-    return (ast.get_docstring(ast.parse(source)) or "").split("\n")[0]
+    return (ast.get_docstring(parse_python(source)) or "").split("\n")[0]
 
 
 # history

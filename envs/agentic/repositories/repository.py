@@ -9,6 +9,7 @@ from functools import lru_cache
 from itertools import count
 from typing import Any, Final, NamedTuple
 
+from rlvr.envs.agentic.python_syntax import parse_python
 from rlvr.envs.agentic.repositories import pages
 from rlvr.envs.agentic.repositories.faults import KINDS, TOKEN_KINDS, CodeChange, changes
 from rlvr.envs.agentic.repositories.package import Package, composed
@@ -284,7 +285,7 @@ def _neighbour(draft: _Draft, faults: Sequence[Fault]) -> str:
 
 def _definitions(text: str) -> list[ast.stmt]:
     """The functions that stand last in a module, and how many: its text may end before any of them."""
-    body = ast.parse(text).body
+    body = parse_python(text).body
     functions = [node for node in body if isinstance(node, ast.FunctionDef)]
     return list(functions) if body and body[-1] in functions else []
 

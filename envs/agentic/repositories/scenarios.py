@@ -17,6 +17,7 @@ from types import CodeType, ModuleType
 from typing import Any, Final
 
 from rlvr.envs.agentic.mutations import Fuel, OutOfFuel, with_fuel
+from rlvr.envs.agentic.python_syntax import parse_python
 from rlvr.envs.sandbox.inside import wire
 
 FUEL: Final = 20_000  # rounds of loops and calls of one program
@@ -105,12 +106,12 @@ def _outcome(program: str, scope: dict[str, Any]) -> Any:
 
 @lru_cache(maxsize=4096)
 def _compiled(text: str) -> CodeType:
-    return compile(with_fuel(ast.parse(text)), "module", "exec")
+    return compile(with_fuel(parse_python(text)), "module", "exec")
 
 
 @lru_cache(maxsize=4096)
 def _split(program: str) -> tuple[CodeType, CodeType]:
-    tree = ast.parse(program)
+    tree = parse_python(program)
     last = tree.body.pop()
     if not isinstance(last, ast.Expr):
         raise ValueError(f"the last line of a scenario must be a value: {program!r}")

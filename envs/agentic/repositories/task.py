@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import unified_diff
 from itertools import count
 from typing import ClassVar, Final, NamedTuple
@@ -240,6 +240,23 @@ class RepoRepair(ToolTask[RepoWorld]):
             return wrong(reason="nothing in the package was changed")
         verdict = workspace.grade(given.package.name, files, given.hidden)
         return verdict.replace(answer=None, parts={})
+
+    # a program that works on the files themselves
+
+    def workspace(self, state: Session[RepoWorld]) -> dict[str, str | bytes]:
+        """All files of the repository by their paths, those of ``.git`` among them."""
+        return {**state.world.files(), **pages.git_folder(state.world.repository().commits)}
+
+    def judge_files(self, state: Session[RepoWorld], files: Mapping[str, str]) -> Verdict:
+        """All hidden tests on the package of files that somebody left, as `judge` has it; other files do not count."""
+        given, kept = state.world.repository(), dict[str, str]()
+        try:
+            for path, text in files.items():
+                if path.startswith(f"{given.package.name}/"):
+                    kept = workspace.written(kept, workspace.checked_path(path), text)
+        except ToolError as error:
+            return unparsable(f"the package cannot be graded: {error}"[:300])
+        return self.judge(state.world.with_files(kept), "")
 
     # the expert
 

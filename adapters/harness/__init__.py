@@ -1,0 +1,1 @@
+"""Programs that own their loop, as they are shipped, at work on our tasks."""
