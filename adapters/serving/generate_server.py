@@ -406,11 +406,14 @@ def _messages(values: Any) -> list[Message]:
 
 
 def _written(call: Any) -> str:
-    """A call as the text of Hermes' form."""
+    """A call as the text of Hermes' form, its arguments letter for letter where they are a text."""
     try:
         written = call["function"].get("arguments") or "{}"
-        arguments = json.loads(written) if isinstance(written, str) else written
-        return write_call(Call(str(call["function"]["name"]), dict(arguments)), "hermes")
+        name, is_text = str(call["function"]["name"]), isinstance(written, str)
+        text = write_call(Call(name, dict(json.loads(written) if is_text else written)), "hermes")
+        empty = write_call(Call(name, {}), "hermes")
+        at = empty.rindex("{}")
+        return f"{empty[:at]}{written}{empty[at + 2 :]}" if is_text else text
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         raise HttpError(400, "a tool call must have a function with a name and arguments that are an object") from None
 
@@ -419,6 +422,8 @@ def _sampling_params(body: Mapping[str, Any], tokens_left: int) -> dict[str, Any
     """The settings of a chat's request by the names of ``sampling_params``; what may be passed over is left out."""
     if body.get("stream"):
         raise HttpError(400, "stream is not supported: an answer comes whole; leave stream out")
+    if body.get("skip_special_tokens") is False:
+        raise HttpError(400, "skip_special_tokens=false is not supported: a text has no special tokens; read token_ids")
     params: dict[str, Any] = {}
     for name, value in body.items():
         neutral = name in CHAT_NEUTRAL and value == CHAT_NEUTRAL[name]

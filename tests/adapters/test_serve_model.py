@@ -235,7 +235,7 @@ def test_one_text_of_two_token_sequences_is_read_as_text(server: ChatServer) -> 
 
 
 def test_calls_and_parts_become_the_text_that_the_template_is_shown(server: ChatServer) -> None:
-    call = {"id": "a", "type": "function", "function": {"name": "sum", "arguments": '{"a": 1}'}}
+    call = {"id": "a", "type": "function", "function": {"name": "sum", "arguments": '{"b":  "\\u00fc", "a": 1}'}}
     messages = [
         *user("One"),
         {"role": "assistant", "content": None, "tool_calls": [call]},
@@ -243,7 +243,7 @@ def test_calls_and_parts_become_the_text_that_the_template_is_shown(server: Chat
     ]
     prompt = ask(server, messages, return_token_ids=True)["prompt_token_ids"]
     text = server.renderer.tokenizer.decode(prompt)
-    assert '<tool_call>\n{"name": "sum", "arguments": {"a": 1}}\n</tool_call>' in text
+    assert '<tool_call>\n{"name": "sum", "arguments": {"b":  "\\u00fc", "a": 1}}\n</tool_call>' in text
     assert "<|tool|>2<|end|>" in text
 
 
@@ -252,6 +252,7 @@ def test_calls_and_parts_become_the_text_that_the_template_is_shown(server: Chat
     [
         ({"stream": True}, "stream is not supported"),
         ({"stop": ["x"]}, "stop=['x'] is not supported"),
+        ({"skip_special_tokens": False}, "skip_special_tokens=false is not supported"),
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"top_logprobs": 5, "logprobs": True}, "top_logprobs=5 is not supported"),
         ({"temperature": -1}, "temperature=-1.0 must be above 0"),

@@ -205,7 +205,7 @@ def test_a_run_is_served_as_it_was_trained(tiny_run, monkeypatch, capsys):
             pass
 
     monkeypatch.setattr(generate_server, "ChatServer", Server)
-    monkeypatch.setattr(serve_model, "_stopped_by_signals", lambda: contextlib.nullcontext(Stopped()))
+    monkeypatch.setattr(serve_model, "stopped_by_signals", lambda: contextlib.nullcontext(Stopped()))
     folder = str(tiny_run(**TRAINED))
     assert main(["serve-model", folder, "--port", "0"]) == 0
     (server,) = made

@@ -64,7 +64,7 @@ def serve_model(options: argparse.Namespace, rest: list[str]) -> int:
         server = ChatServer(policy, tokenizer, name=name, max_length=length, api_key=key, port=options.port, **chats)
     except OSError as error:
         raise _not_listening("127.0.0.1", options.port, error) from error
-    with server, _stopped_by_signals() as stopped:
+    with server, stopped_by_signals() as stopped:
         _say_where(f"{server.url}/v1", name, key, options)
         stopped.wait()
     return 0
@@ -107,7 +107,7 @@ def _not_listening(host: str, port: int, error: OSError) -> ValueError:
 
 
 @contextlib.contextmanager
-def _stopped_by_signals() -> Iterator[threading.Event]:
+def stopped_by_signals() -> Iterator[threading.Event]:
     """An event that Ctrl-C and SIGTERM set meanwhile; the handlers of before return."""
     stopped = threading.Event()
     before = {signum: signal.signal(signum, lambda *_: stopped.set()) for signum in (signal.SIGINT, signal.SIGTERM)}
