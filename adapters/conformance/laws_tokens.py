@@ -87,7 +87,7 @@ def _lost_message(exchange: GatewayExchange, text: str) -> bool:
 
 def check_kept(evidence: Evidence) -> Iterator[LawFinding]:
     """An assistant's message that is sent back stands in the prompt as it was sent."""
-    (base,) = evidence.of("kept base") or [None]
+    base = next(iter(evidence.of("kept base")), None)
     for name, (text, cause) in KEPT.items():
         for exchange in evidence.of(f"kept {name}"):
             if refused := refusal([exchange]):
@@ -164,7 +164,7 @@ def _boundaries(exchange: GatewayExchange, decoded: str) -> LawFinding:
 
 def check_roles(evidence: Evidence) -> Iterator[LawFinding]:
     """Special tokens that a user spells out stay text."""
-    (base,) = evidence.of("marker ") or [None]
+    base = next(iter(evidence.of("marker ")), None)
     markers = [each for each in evidence.exchanges if each.probe.startswith("marker ") and each is not base]
     if base is None or base.reply.prompt_count is None:
         yield (refusal([base]) if base else None) or unknown("the gateway counts no prompt")
@@ -204,17 +204,17 @@ def check_mask(evidence: Evidence) -> Iterator[LawFinding]:
     after_stop: list[tuple[GatewayExchange, int, int]] = []  # where a reply ended by itself: what stands behind it
     after_cut: set[int] = set()
     for before, after in evidence.follow_ups():
-        choice = before.reply.choices[0] if before.reply.choices else None
+        reply = next(iter(before.reply.choices), None)
         new = after.reply.prompt_ids
-        if choice is None or not choice.ids or before.reply.prompt_ids is None or new is None:
+        if reply is None or not reply.ids or before.reply.prompt_ids is None or new is None:
             yield unknown(NO_IDS, where(after))
             continue
-        expected = before.reply.prompt_ids + choice.ids
+        expected = before.reply.prompt_ids + reply.ids
         if new[: len(expected)] != expected or len(new) == len(expected):
             yield unknown("the history breaks, so no mask can be laid over it", where(after))
-        elif choice.finish == "length":
+        elif reply.finish == "length":
             after_cut.add(new[len(expected)])
-        elif new[len(expected)] == choice.ids[-1]:
+        elif new[len(expected)] == reply.ids[-1]:
             detail = "the token that ends the reply stands twice: sampled, and added by the template"
             yield broken(where(after), detail, len(expected), None, around(new, len(expected) - 1))
         else:

@@ -87,7 +87,7 @@ def evidence_of(recorded: Sequence[RecordedExchange], decoder: Decoder) -> Evide
 
 def _with_system(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     system = body.get("system")
-    messages = [message for message in body["messages"] if isinstance(message, dict)]
+    messages: list[Mapping[str, Any]] = [message for message in body["messages"] if isinstance(message, dict)]
     return [{"role": "system", "content": system}, *messages] if system else messages
 
 

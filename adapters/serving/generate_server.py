@@ -408,12 +408,11 @@ def _messages(values: Any) -> list[Message]:
 def _written(call: Any) -> str:
     """A call as the text of Hermes' form, its arguments letter for letter where they are a text."""
     try:
-        written = call["function"].get("arguments") or "{}"
-        name, is_text = str(call["function"]["name"]), isinstance(written, str)
-        text = write_call(Call(name, dict(json.loads(written) if is_text else written)), "hermes")
-        empty = write_call(Call(name, {}), "hermes")
-        at = empty.rindex("{}")
-        return f"{empty[:at]}{written}{empty[at + 2 :]}" if is_text else text
+        name, written = str(call["function"]["name"]), call["function"].get("arguments") or "{}"
+        arguments = json.loads(written) if isinstance(written, str) else written
+        text = write_call(Call(name, dict(arguments)), "hermes")
+        head, _, tail = write_call(Call(name, {}), "hermes").rpartition("{}")
+        return f"{head}{written}{tail}" if isinstance(written, str) else text
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         raise HttpError(400, "a tool call must have a function with a name and arguments that are an object") from None
 
