@@ -99,19 +99,19 @@ def where(exchange: GatewayExchange, choice: GatewayChoice | None = None) -> str
     return f"{text}, choice {choice.index}" if choice is not None and choice.index else text
 
 
-def holds(place: str, detail: str) -> LawFinding:
+def holds(location: str, detail: str) -> LawFinding:
     """The law holds there."""
-    return LawFinding("holds", place, detail)
+    return LawFinding("holds", location, detail)
 
 
-def unknown(detail: str, place: str = "") -> LawFinding:
+def unknown(detail: str, location: str = "") -> LawFinding:
     """Nothing tells whether the law holds."""
-    return LawFinding("unknown", place, detail)
+    return LawFinding("unknown", location, detail)
 
 
-def broken(place: str, detail: str, token: int | None = None, expected: Any = None, got: Any = None) -> LawFinding:
+def broken(location: str, detail: str, token: int | None = None, expected: Any = None, got: Any = None) -> LawFinding:
     """The law is broken there."""
-    return LawFinding("broken", place, detail, token, expected, got)
+    return LawFinding("broken", location, detail, token, expected, got)
 
 
 def refusal(exchanges: Sequence[GatewayExchange]) -> LawFinding | None:

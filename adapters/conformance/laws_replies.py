@@ -34,21 +34,21 @@ def check_logprobs(evidence: Evidence) -> Iterator[LawFinding]:
     for exchange, choice in evidence.answers():
         if choice.scores is None:
             continue
-        is_scored, place = True, where(exchange, choice)
+        is_scored, location = True, where(exchange, choice)
         count = len(choice.ids) if choice.ids is not None else _completion_count(exchange)
         values = [score.logprob for score in choice.scores]
         wrong = next((at for at, value in enumerate(values) if not LEAST_LOGPROB < value <= ROUNDING), None)
         mixed = [at for at, score in enumerate(choice.scores) if _names_other_id(choice, at, score.id)]
         if count is not None and count != len(values):
             detail = f"{len(values)} log-probabilities of {count} sampled tokens"
-            yield broken(place, detail, min(count, len(values)), count, len(values))
+            yield broken(location, detail, min(count, len(values)), count, len(values))
         elif wrong is not None:
-            yield broken(place, f"{values[wrong]} is no log-probability", wrong, "finite, at most 0", values[wrong])
+            yield broken(location, f"{values[wrong]} is no log-probability", wrong, "finite, at most 0", values[wrong])
         elif mixed:
             at = mixed[0]
-            yield broken(place, "it names another token", at, around(choice.ids or (), at), choice.scores[at].token)
+            yield broken(location, "it names another token", at, around(choice.ids or (), at), choice.scores[at].token)
         else:
-            yield holds(place, f"{len(values)} log-probabilities, their sum {math.fsum(values):.3f}")
+            yield holds(location, f"{len(values)} log-probabilities, their sum {math.fsum(values):.3f}")
     if not is_scored:
         yield unknown(NO_SCORES)
 
@@ -172,28 +172,28 @@ def check_finish(evidence: Evidence) -> Iterator[LawFinding]:
     """``finish_reason`` says why the reply ended, and no reply is longer than ``max_tokens``."""
     ends = evidence.decoder.end_ids
     for exchange, choice in evidence.answers():
-        count, limit, place = _count(exchange, choice), exchange.max_tokens, where(exchange, choice)
+        count, limit, location = _count(exchange, choice), exchange.max_tokens, where(exchange, choice)
         if count is not None and limit is not None and count > limit:
-            yield broken(place, f"{count} tokens, where max_tokens is {limit}", limit, limit, count)
+            yield broken(location, f"{count} tokens, where max_tokens is {limit}", limit, limit, count)
         elif choice.finish is None:
-            yield broken(place, "a reply that has ended names no finish_reason")
+            yield broken(location, "a reply that has ended names no finish_reason")
         elif choice.finish == "length" and None not in (count, limit) and count < limit:  # type: ignore[operator]
-            yield broken(place, f"finish_reason is length after {count} of {limit} tokens", count)
+            yield broken(location, f"finish_reason is length after {count} of {limit} tokens", count)
         elif choice.finish == "length" and choice.ids and choice.ids[-1] in ends:
             detail = "finish_reason is length, and the last token is one that ends a reply"
-            yield broken(place, detail, len(choice.ids) - 1, "stop", choice.ids[-1])
+            yield broken(location, detail, len(choice.ids) - 1, "stop", choice.ids[-1])
         elif choice.finish == "tool_calls" and not choice.calls:
-            yield broken(place, "finish_reason is tool_calls, and there is no call")
+            yield broken(location, "finish_reason is tool_calls, and there is no call")
         elif choice.finish == "stop" and choice.calls and not exchange.probe.startswith("recorded"):
-            yield broken(place, "finish_reason is stop, and the reply calls a tool", None, "tool_calls", "stop")
-    yield from _cut_is_said(evidence.of("limit"))
+            yield broken(location, "finish_reason is stop, and the reply calls a tool", None, "tool_calls", "stop")
+    yield from _cut_is_reported(evidence.of("limit"))
 
 
 def _count(exchange: GatewayExchange, choice: GatewayChoice) -> int | None:
     return choice.count if choice.count is not None else _completion_count(exchange)
 
 
-def _cut_is_said(exchanges: Sequence[GatewayExchange]) -> Iterator[LawFinding]:
+def _cut_is_reported(exchanges: Sequence[GatewayExchange]) -> Iterator[LawFinding]:
     """A reply that goes on when it is given more tokens was cut."""
     if refused := refusal(exchanges):
         yield refused
@@ -299,31 +299,31 @@ def _text(reply: GatewayReply) -> tuple[str, str]:
 
 
 def _compare(whole: GatewayExchange, stream: GatewayExchange) -> LawFinding:
-    a, b, place = whole.reply.choices[0], stream.reply.choices[0], where(stream)
+    a, b, location = whole.reply.choices[0], stream.reply.choices[0], where(stream)
     if not stream.reply.ended:
-        return broken(place, "the stream ends without its last event")
+        return broken(location, "the stream ends without its last event")
     if a.ids is not None and b.ids is None:
-        return unknown("the stream has no token ids", place)
+        return unknown("the stream has no token ids", location)
     for name, expected, got in (("token id", a.ids or (), b.ids or ()), ("character", a.text, b.text)):
         at = first_difference(expected, got)
         if at is not None or len(expected) != len(got):
             at = len(expected) if at is None else at
             token = at if name == "token id" else None
             detail = f"{name} {at} of the stream is another than that of the whole answer"
-            return broken(place, detail, token, list(expected[at : at + 8]), list(got[at : at + 8]))
+            return broken(location, detail, token, list(expected[at : at + 8]), list(got[at : at + 8]))
     if a.calls != b.calls or a.thought != b.thought:
-        return broken(place, "the calls or the thought of the stream are others", None, a.calls, b.calls)
+        return broken(location, "the calls or the thought of the stream are others", None, a.calls, b.calls)
     if a.finish != b.finish:
-        return broken(place, "another finish_reason than the whole answer's", None, a.finish, b.finish)
+        return broken(location, "another finish_reason than the whole answer's", None, a.finish, b.finish)
     if a.scores is not None and b.scores is not None:
         values = [(x.logprob, y.logprob) for x, y in zip(a.scores, b.scores, strict=False)]
         off = next((at for at, (x, y) in enumerate(values) if abs(x - y) > SAME), None)
         off = min(len(a.scores), len(b.scores)) if off is None and len(a.scores) != len(b.scores) else off
         if off is not None:
-            return broken(place, "another log-probability than in the whole answer", off, around(values, off))
+            return broken(location, "another log-probability than in the whole answer", off, around(values, off))
     if None not in stream.reply.usage and None not in whole.reply.usage and whole.reply.usage != stream.reply.usage:
-        return broken(place, "another usage than the whole answer's", None, whole.reply.usage, stream.reply.usage)
-    return holds(place, f"it is the whole answer, in {len(stream.reply.deltas or ())} pieces of text")
+        return broken(location, "another usage than the whole answer's", None, whole.reply.usage, stream.reply.usage)
+    return holds(location, f"it is the whole answer, in {len(stream.reply.deltas or ())} pieces of text")
 
 
 def check_unicode(evidence: Evidence) -> Iterator[LawFinding]:

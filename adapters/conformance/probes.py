@@ -151,17 +151,17 @@ class Probes:
         function = {"name": "get_weather", "arguments": ARGUMENTS}
         call = {"id": "call_0", "type": "function", "function": function}
         for name, result in (("short", "ok"), ("long", f"{RESULT} {RESULT}")):
-            said = {"role": "assistant", "content": None, "tool_calls": [call]}
+            reply = {"role": "assistant", "content": None, "tool_calls": [call]}
             answer = {"role": "tool", "tool_call_id": "call_0", "content": result}
             opening = {"role": "user", "content": TOOL_TURNS[0]}
-            self._ask(f"result {name}", 0, [opening, said, answer], max_tokens=1, tools=[TOOL])
+            self._ask(f"result {name}", 0, [opening, reply, answer], max_tokens=1, tools=[TOOL])
 
     def _counts(self) -> None:
         """Prompts that differ in one thing, of which the length says whether it was kept."""
         opening = {"role": "user", "content": QUESTION}
         for name, text in {"base": ANSWER, **{name: text for name, (text, _) in KEPT.items()}}.items():
-            said = {"role": "assistant", "content": text}
-            self._ask(f"kept {name}", 0, [opening, said, {"role": "user", "content": NEXT}], max_tokens=1)
+            reply = {"role": "assistant", "content": text}
+            self._ask(f"kept {name}", 0, [opening, reply, {"role": "user", "content": NEXT}], max_tokens=1)
         for name, gap in (("joined", ""), ("paragraphs", "\n\n")):
             whole = {"role": "user", "content": gap.join((QUESTION, ANSWER, NEXT))}
             self._ask(f"turns {name}", 0, [whole], max_tokens=1)

@@ -17,7 +17,6 @@ from rlvr.cli import (
     conform,
     environments,
     export,
-    launch,
     results,
     serve,
     serve_model,
@@ -32,7 +31,7 @@ from rlvr.envs.core.registry import full_id
 from rlvr.envs.core.terminal import plain_output, show_traceback
 
 COMMANDS = (
-    environments, evaluation, results, arena, view, export, train, launch, sft, serve_model, serve, conform, completion
+    environments, evaluation, results, arena, view, export, train, sft, serve_model, serve, conform, completion
 )  # fmt: skip
 # What is a user's doing, and what Python raises where code is wrong. A traceback shows what is neither.
 MISTAKES = (ValueError, ImportError, OSError, gym.error.Error)
