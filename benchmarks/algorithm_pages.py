@@ -34,6 +34,7 @@ SETTINGS = {
         f"sampling: {{max_new_tokens: 24, max_length: 128, thinking_budget: 12, thinking_spread: 2, {BOXED}}}",
         "",
     ),
+    "sdpo": ("sampling: {max_new_tokens: 24, max_length: 256}  # a teacher reads hints, too", ""),
     "vineppo": (SAMPLING, "overrides: {continuations: 2}  # continuations a state; the paper has 9"),
 }
 BLOCK = re.compile(r"```text\n(\w+)\nA = .*\nL = .*\n```")

@@ -1,10 +1,15 @@
-"""On-policy distillation: a teacher's log-probabilities of the policy's own tokens are the advantage."""
+"""On-policy distillation: a teacher's log-probabilities of the policy's own tokens are the advantage.
+
+The teacher is another model, or the policy itself that reads what it did not know when it sampled.
+"""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from rlvr.algorithms.advantages.gather import ragged
+from rlvr.algorithms.advantages.hindsight import behind_condition, hints, too_long
 from rlvr.algorithms.advantages.token_rewards import mask_of, why
 from rlvr.algorithms.core.inputs import AdvantageInputs
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
@@ -31,6 +36,34 @@ def teacher_logprobs(played: Played, sources: Sources) -> dict[str, Any]:
     return {"teacher_logprobs": teacher, "behaviour_logprobs": ragged([sequence.logprobs for sequence in sequences])}
 
 
+def self_teacher_logprobs(played: Played, sources: Sources) -> dict[str, Any]:
+    """teacher_logprobs, behaviour_logprobs [B, T]; left_out [B]: sequences without a hint, or too long behind theirs.
+
+    The teacher scores the policy's own tokens behind a prompt with hints. It is `Sources.teacher` where there is one
+    (OPSD, 2601.18734), else the policy's moving average where it keeps one (SDFT, 2601.19897), else the policy as it is
+    (SDPO, 2601.20802).
+    """
+    episodes, scorer = played.episodes, sources.scorer
+    texts = hints(episodes, sources.env, sources.hints)
+    behind = [behind_condition(sources.renderer, episode, text) for episode, text in zip(episodes, texts, strict=True)]
+    too_many = [len(sequence) > sources.max_length for sequence in behind]
+    if any(too_many):
+        warnings.warn(too_long("hints", sources.max_length), stacklevel=2)
+    left_out = torch.tensor([long or not text for long, text in zip(too_many, texts, strict=True)])  # [B]
+    behaviour = ragged([episode.tokens.logprobs for episode in episodes])  # [B, T]
+    teacher = behaviour.clone()  # [B, T], and so an advantage of 0 where there is no teacher
+    taught = [index for index, without in enumerate(left_out.tolist()) if not without]
+    if taught:
+        with scorer.averaged():
+            scores = scorer.logprobs([behind[index] for index in taught], sources.teacher)  # [b, T']
+        for index, row in zip(taught, scores, strict=True):
+            length = len(episodes[index].tokens)
+            shift = len(behind[index]) - length  # a hint moves all tokens after it
+            first = episodes[index].tokens.mask.index(1)
+            teacher[index, first:length] = row[first + shift : length + shift]
+    return {"teacher_logprobs": teacher, "behaviour_logprobs": behaviour, "left_out": left_out}
+
+
 def _teacher(x: AdvantageInputs, p: Choices) -> Tensor:
     teacher, behaviour = (x.need(name, why(p)) for name in ("teacher_logprobs", "behaviour_logprobs"))
     return teacher_advantages(teacher, behaviour, mask_of(x, p))
@@ -45,4 +78,13 @@ TEACHER = Advantage(
     gather=(teacher_logprobs,),
     per_token=True,
     teacher=True,
+)
+SELF_TEACHER = Advantage(
+    "self_teacher",
+    "log policy behind hints - log behaviour",
+    _teacher,
+    "2601.20802",
+    needs=("mask", "teacher_logprobs", "behaviour_logprobs"),
+    gather=(self_teacher_logprobs,),
+    per_token=True,
 )

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from rlvr.agents.conversation import Conversation, TokenSequence
-from rlvr.agents.driver.episode_loop import options_of
+from rlvr.agents.driver.episode_loop import options_of, task_of
 from rlvr.agents.episode import Episode
 from rlvr.agents.rendering import Renderer
+from rlvr.agents.rollout import Rollout
+from rlvr.agents.scripted import ExpertAgent
 from rlvr.envs import TextEnv, Verdict
 
 HIDDEN = "[answer]"
@@ -37,6 +40,49 @@ def feedback_of(verdict: Verdict, answer: str | None) -> str:
     words = {word.casefold() for word in _WORD.findall(answer.replace("\\boxed", ""))}
     reason = _WORD.sub(lambda word: HIDDEN if word[0].casefold() in words else word[0], verdict.reason)
     return f"{verdict.status}: {reason}"
+
+
+def feedback_texts(episodes: Sequence[Episode], env: Any) -> list[str]:
+    """Each episode's verdict in words; the answer is asked once a group, which has one task."""
+    answers: dict[int, str | None] = {}
+    texts = []
+    for episode in episodes:
+        if episode.group not in answers:
+            answers[episode.group] = reference_answer(env, episode)
+        assert episode.verdict is not None  # for the type checker: what is learned from has ended
+        texts.append(feedback_of(episode.verdict, answers[episode.group]))
+    return texts
+
+
+def hints(episodes: Sequence[Episode], env: Any, kinds: Sequence[str]) -> list[str]:
+    """What a teacher reads before each episode's task; "" where there is nothing.
+
+    Args:
+        kinds: of "sibling", the first other success of the group; "demonstration", the expert's; and "feedback", the
+            verdict in words on an episode that failed.
+    """
+    parts: list[list[str]] = [[] for _ in episodes]
+    successes = [index for index, episode in enumerate(episodes) if episode.success]
+    if "demonstration" in kinds:
+        firsts = {episode.group: episode for episode in episodes}  # one of each group, which has one task
+        shown = Rollout(env, ExpertAgent(), timeout=None)([task_of(episode) for episode in firsts.values()])
+        solutions = {group: solution_of(each) for group, each in zip(firsts, shown, strict=True) if each.success}
+    texts = feedback_texts(episodes, env) if "feedback" in kinds else []
+    for index, episode in enumerate(episodes):
+        siblings = [i for i in successes if i != index and episodes[i].group == episode.group]
+        if "sibling" in kinds and siblings:
+            parts[index].append(f"A solution:\n{solution_of(episodes[siblings[0]])}")
+        if "demonstration" in kinds and episode.group in solutions:
+            parts[index].append(f"A solution:\n{solutions[episode.group]}")
+        if "feedback" in kinds and not episode.success:
+            parts[index].append(feedback_condition(texts[index]))
+    return ["\n\n".join(each) for each in parts]
+
+
+def solution_of(episode: Episode) -> str:
+    """The actions of an episode, with the observations between them."""
+    texts = [text for turn in episode.turns for text in (turn.observation, turn.action)]
+    return "\n".join(texts[1:])
 
 
 def feedback_condition(feedback: str) -> str:

@@ -380,7 +380,11 @@ class CreditSection(Section):
     answer_tokens: int = Field(default=16, ge=1)
     """brpo: tokens an answer may take."""
     teacher: str = ""
-    """Distillation: a model by hub name or folder; without it, the policy as it was before the mixed warm start."""
+    """Distillation: a model by hub name or folder; without it, the policy as it was before the mixed warm start. sdpo:
+    a model that reads the hints in the policy's place."""
+    hints: tuple[Literal["sibling", "demonstration", "feedback"], ...] = ("sibling", "feedback")
+    """sdpo: what the teacher reads before the task: another success of the group, the expert's demonstration, the
+    verdict in words on an episode that failed."""
 
 
 class CriticSection(Section):

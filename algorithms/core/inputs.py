@@ -85,6 +85,7 @@ class AdvantageInputs(Entries):
     )
     behaviour_logprobs: Tensor | None = entry("B, T", "log-probs under which the tokens were sampled")
     teacher_logprobs: Tensor | None = entry("B, T", "log-probs of the teacher")
+    left_out: Tensor | None = entry("B", "bool, sequences that lose their tokens, as they have no teacher")
     values: Tensor | None = entry("B, T", "the critic's values of the states before each token")
     bootstrap: Tensor | None = entry(
         "B", "the value after the last token of a truncated sequence, 0 of a terminated one"

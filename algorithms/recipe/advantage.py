@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, Protocol
@@ -20,6 +21,9 @@ class SequenceScorer(Protocol):
 
     def logprobs(self, sequences: Sequence[TokenSequence], model: Any = None) -> Tensor:
         """[B, T] under the policy or another model."""
+
+    def averaged(self) -> AbstractContextManager[None]:
+        """The policy with the moving average of its weights, if it keeps one."""
 
 
 StateValues = Callable[[Sequence[TokenSequence]], tuple[Tensor, Tensor, Tensor]]
@@ -39,7 +43,9 @@ class Sources:
     role_baselines  kept over the run
     continuations   continuations from each state (VinePPO)
     budgets, budget_prior, answers, phrase   BRPO's, see the config's section `credit`
-    max_new_tokens, batch_size               of sampling
+    max_new_tokens, max_length, batch_size   of sampling
+    renderer        messages to token ids
+    hints           what the policy as its own teacher reads, see the config's section `credit`
     """
 
     scorer: SequenceScorer
@@ -57,6 +63,9 @@ class Sources:
     phrase: str = ""
     max_new_tokens: int = 1
     batch_size: int = 256
+    renderer: Any = None
+    hints: tuple[str, ...] = ()
+    max_length: int = 1
 
 
 @dataclass(frozen=True)

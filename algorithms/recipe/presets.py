@@ -342,6 +342,8 @@ _PRESETS = (
            note="length-weighted group baseline, exactly on policy"),
     Preset("on_policy_distillation", "teacher", ratio_denominator="behaviour", clip="none", arxiv="2306.13649",
            note="the advantage is teacher minus behaviour policy, per token"),
+    Preset("sdpo", "self_teacher", ratio_denominator="behaviour", clip="none", arxiv="2601.20802",
+           note="the teacher is the policy behind credit.hints; SDFT and OPSD are settings of it"),
 )  # fmt: skip
 
 PRESETS: OpenRegistry[Preset] = OpenRegistry(

@@ -16,8 +16,7 @@ from rlvr.agents.rendering import Renderer
 from rlvr.algorithms.advantages.hindsight import (
     behind_condition,
     feedback_condition,
-    feedback_of,
-    reference_answer,
+    feedback_texts,
     too_long,
 )
 from rlvr.algorithms.advantages.roles import RoleBaselines
@@ -104,15 +103,11 @@ class FeedbackConditional(Method):
 
     def sequences(self, collected: Collected) -> list[TokenSequence]:
         """Each episode's tokens behind the feedback that it got."""
-        answers: dict[int, str | None] = {}  # by group, which has one task
-        sequences = []
-        for episode in collected.episodes:
-            if episode.group not in answers:
-                answers[episode.group] = reference_answer(self.env, episode)
-            assert episode.verdict is not None  # for the type checker: what is collected has ended
-            feedback = feedback_of(episode.verdict, answers[episode.group])
-            sequences.append(behind_condition(self.renderer, episode, feedback_condition(feedback)))
-        return sequences
+        texts = feedback_texts(collected.episodes, self.env)
+        return [
+            behind_condition(self.renderer, episode, feedback_condition(text))
+            for episode, text in zip(collected.episodes, texts, strict=True)
+        ]
 
 
 def correct_sequences(collected: Collected) -> Tensor:
@@ -316,6 +311,9 @@ def sources_of(config: TrainConfig, learner: Learner, player: TokenAgent, env: A
         budget_prior=config.credit.budget_prior,
         answers=config.credit.answers,
         phrase=PHRASES.get(phrase, phrase),
+        renderer=renderer,
+        hints=config.credit.hints,
+        max_length=config.sampling.max_length,
         max_new_tokens=config.sampling.max_new_tokens,
         batch_size=config.env.batch_size,
     )

@@ -94,6 +94,9 @@ class PolicyGradient(Method):
             stats |= self.critic.learn(rewards, preset, entries)
         if "continuations" in entries:
             stats["continuations"] = entries["continuations"]
+        if "left_out" in entries:
+            stats["sequences_left_out"] = int(entries["left_out"].sum())
+            _leave_out(collected, entries["left_out"].tolist())
         # masked after the advantages: a truncated episode is an outcome of its group, but is not learned from
         batch = batch.replace(advantages=advantages, mask=_without_masked(batch, collected.masked))
         batch = batch.traced(_traces(collected, advantages))
@@ -132,6 +135,14 @@ def _without_masked(batch: TrainingBatch, masked: list[bool]) -> Tensor:
     """[B, T] the mask, False on all tokens of sequences that lose theirs; after the advantages, which they enter."""
     keep: Tensor = batch.padded.mask & ~torch.tensor(masked)[:, None]
     return keep
+
+
+def _leave_out(collected: Collected, left_out: list[bool]) -> None:
+    """Mask sequences that have no teacher."""
+    for index, episode in enumerate(collected.episodes):
+        if left_out[index]:
+            collected.masked[index] = True
+            episode.training["masked"] = "no teacher"
 
 
 def _traces(collected: Collected, advantages: Tensor) -> tuple[dict[str, Any], ...]:

@@ -130,9 +130,10 @@ def begin_reinforcement(run: RunSetup) -> None:
     settings = run.config.learner
     run.learner.freeze_reference()  # the policy after the warm start
     run.learner.begin_average()
-    if run.learner.preset.estimator.teacher and isinstance(run.method, PolicyGradient):
+    estimator = run.learner.preset.estimator
+    name = run.config.credit.teacher or (run.folder.teacher if estimator.teacher else "")
+    if name and "teacher_logprobs" in estimator.needs and isinstance(run.method, PolicyGradient):
         model = run.config.model
-        name = run.config.credit.teacher or run.folder.teacher
         run.method.sources.teacher = load_policy(name, dtype=model.dtype, device=run.learner.device)[0]
     total = run.config.steps * settings.epochs * settings.minibatches
     run.optimiser = build_optimiser(run.learner.new_optimiser, settings, total)

@@ -63,6 +63,7 @@ ROWS = {
     "grpo_process": ("ppo", "old_logprobs", P2, "row_mean", None, ()),
     "opo": ("log_prob", None, {}, "row_sum", None, ()),
     "on_policy_distillation": ("ratio", "behaviour_logprobs", {}, "tokens", None, ()),
+    "sdpo": ("ratio", "behaviour_logprobs", {}, "tokens", None, ()),
 }
 AGGREGATIONS = {
     "token_mean": "tokens", "seq_mean_token_mean": "row_mean", "seq_mean_token_sum": "row_sum",

@@ -255,7 +255,7 @@ FED_FROM_THE_BATCH = {
     "gem_ppo": "turn_rewards", "spiral": "role_baselines", "marshal": "turn_rewards", "vineppo": "step_values",
     "turn_rloo": "turn_rewards", "gigpo": "turn_rewards", "gigpo_state": "turn_rewards", "brpo": "budget_scores",
     "seed_grpo": "clusters", "gfpo": "mask", "grpo_process": "step_rewards", "opo": "mask",
-    "on_policy_distillation": "teacher_logprobs",
+    "on_policy_distillation": "teacher_logprobs", "sdpo": "teacher_logprobs",
 }  # fmt: skip
 
 

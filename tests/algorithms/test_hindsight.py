@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlvr.agents.episode import Episode
-from rlvr.algorithms.advantages.hindsight import behind_condition, feedback_of, reference_answer
+from rlvr.algorithms.advantages.hindsight import behind_condition, feedback_of, hints, reference_answer, solution_of
+from rlvr.algorithms.core.sequences import count_denominators
+from rlvr.algorithms.losses.policy import policy_loss
 from rlvr.algorithms.train.run import Trainer
 from rlvr.cli.eval_agents import DEFAULTS, config_of, take_sampling
 from rlvr.envs import Verdict
@@ -140,3 +142,92 @@ def test_a_policy_is_evaluated_as_it_was_trained(begun):
     )
     assert f"condition {POSITIVE}" in take_sampling(options, config_of(options))
     assert options.condition == POSITIVE
+
+
+# self-distillation
+
+
+LONG = {"max_new_tokens": 16, "max_length": 1600}
+
+
+def told(trainer: Trainer, episodes: list[Episode]) -> list[str]:
+    """What each teacher reads, from the episodes alone: sibling, then feedback."""
+    env, texts = trainer.rollout.env.unwrapped, []
+    for episode in episodes:
+        others = [other for other in episodes if other.group == episode.group and other is not episode]
+        parts = [f"A solution:\n{solution_of(other)}" for other in others if other.success][:1]
+        if not episode.success:
+            parts.append(f"Feedback: {feedback_of(episode.verdict, reference_answer(env, episode))}")
+        texts.append("\n\n".join(parts))
+    return texts
+
+
+def test_the_advantage_is_the_log_ratio_of_the_policy_behind_hints(begun):
+    trainer = begun("sdpo", sampling=LONG, learner={"micro_batch_tokens": 3000})
+    collected = trainer.collect().collected
+    for index in (1, 5):  # a success in each group
+        collected.episodes[index].verdict = Verdict(1.0, "correct")
+    batch, stats = trainer.method.credit(collected)
+    texts = told(trainer, collected.episodes)
+    assert [not text for text in texts] == [index in (1, 5) for index in range(8)]
+    assert stats["sequences_left_out"] == 2
+    sampled = loss = 0.0
+    for index, (episode, text) in enumerate(zip(collected.episodes, texts, strict=True)):
+        tokens = episode.tokens
+        row = batch.inputs.advantages[index]
+        if not text:
+            assert not row.any()
+            assert not batch.inputs.mask[index].any()
+            continue
+        question = f"{text}\n\n{episode.turns[0].observation}"
+        start = trainer.tokenizer.apply_chat_template([{"role": "user", "content": question}], tokenize=False)
+        prompt = trainer.tokenizer.encode(f"{start}<|assistant|>", add_special_tokens=False)
+        begin = tokens.mask.index(1)
+        with torch.no_grad():
+            logs = trainer.model(torch.tensor([prompt + tokens.ids[begin:]])).logits[0].log_softmax(-1)
+        for t in range(begin, len(tokens)):
+            at = len(prompt) + t - begin
+            expected = float(logs[at - 1, tokens.ids[t]]) - tokens.logprobs[t] if tokens.mask[t] else 0.0
+            assert float(row[t]) == pytest.approx(expected, abs=2e-6)
+            loss -= expected  # at a ratio of 1
+            sampled += tokens.mask[t]
+    behaviour = batch.inputs.behaviour_logprobs
+    given, _ = policy_loss(behaviour.clone(), batch.inputs, trainer.learner.preset, count_denominators(batch.inputs))
+    assert float(given) == pytest.approx(loss / sampled, abs=1e-6)
+
+
+def test_the_expert_demonstrates_each_task_once(begun):
+    trainer = begun("sdpo", sampling=LONG)
+    episodes = trainer.collect().collected.episodes
+    texts = hints(episodes, trainer.rollout.env.unwrapped, ("demonstration",))
+    assert len(set(texts)) == 2
+    env = trainer.rollout.env.unwrapped.spawn()
+    env.reset(seed=episodes[0].seed, options={"index": episodes[0].index, "level": 1})
+    assert texts[0].startswith(f"A solution:\n{env.solve()}")
+    assert hints(episodes, trainer.rollout.env.unwrapped, ()) == [""] * 8
+
+
+def test_a_teacher_is_the_average_where_there_is_one_and_a_model_where_one_is_named(begun):
+    live = begun("sdpo", sampling=LONG)
+    slow = begun("sdpo", sampling=LONG, learner={"ema": 0.9})
+    collected = live.collect().collected
+    same = [trainer.method.credit(collected)[0].inputs.advantages for trainer in (live, slow)]
+    torch.testing.assert_close(*same)
+    for trainer in (live, slow):
+        with torch.no_grad():
+            next(trainer.model.parameters()).add_(0.1)
+    moved = [trainer.method.credit(collected)[0].inputs.advantages for trainer in (live, slow)]
+    torch.testing.assert_close(moved[1], same[1])
+    assert not torch.equal(moved[0], same[0])
+
+
+def test_a_hint_that_is_too_long_leaves_its_sequence_out(begun):
+    trainer = begun("sdpo", env={"id": CALCULATOR})
+    collected = trainer.collect().collected
+    for episode in collected.episodes:
+        episode.verdict = Verdict(0.0, "wrong", reason="so " * (100 * (episode.sample == 0)))
+    with pytest.warns(UserWarning, match="longer than sampling.max_length 128 behind their hints are left out"):
+        batch, stats = trainer.method.credit(collected)
+    assert stats["sequences_left_out"] == 2
+    assert batch.inputs.mask.any(1).tolist() == [episode.sample != 0 for episode in collected.episodes]
+    assert trainer.method.update(trainer.method.score(batch), trainer.optimiser)["grad_norm"] > 0
