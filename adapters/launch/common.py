@@ -114,6 +114,8 @@ def classify_rest(t: Translation) -> None:
             _lengthless(t)
         elif name == "overrides.behaviour_penalty":
             t.changes(name, f"{t.engine} adds no square of the log-ratio to the behaviour policy")
+        elif name == "overrides.observation_coef":
+            t.changes(name, f"{t.engine} learns from no observation")
         elif name in OF_AN_ADVANTAGE:
             t.refuse(name, f"{t.engine} has no advantage that reads it")
 

@@ -16,7 +16,7 @@ _BOUNDS = ("clip_low", "clip_high", "dual_clip", "ratio_min", "ratio_max", "tau"
 # What a choice of the advantage is when it has no effect.
 _NEUTRAL = {
     "gamma": 1.0, "lam": 1.0, "whiten": False, "alpha": 1.0, "group_keep": None, "pass_k": None, "continuations": None,
-    "behaviour_penalty": 0.0, "entropy_coef": 0.0, "corrections": (),
+    "behaviour_penalty": 0.0, "entropy_coef": 0.0, "observation_coef": 0.0, "corrections": (),
 }  # fmt: skip
 
 

@@ -65,10 +65,13 @@ def _why_not_preset(name: str, preset: Any) -> str:
         return (
             f"{name} has a critic on the policy's hidden states, which a Tinker service does not give: choose another"
         )
-    # KL(pi || teacher) is a sum over the vocabulary.
-    if preset.estimator.teacher:
-        return f"{name} asks a teacher for whole distributions, which a Tinker service does not give: choose another"
-    # H(pi) is one, too.
+    # The teacher is loaded beside the policy, or is the policy with other weights.
+    if "teacher_logprobs" in preset.estimator.needs:
+        return f"{name} asks a teacher that is a model of this process: choose another with engine: tinker"
+    # H(pi) is a sum over the vocabulary.
     if preset.entropy_coef:
         return "overrides.entropy_coef: a Tinker service gives no entropies: set it to 0"
+    # Its losses are sums over the sampled tokens.
+    if preset.observation_coef:
+        return "overrides.observation_coef: a Tinker service trains sampled tokens alone: set it to 0"
     return ""

@@ -124,6 +124,9 @@ class LossInputs(Entries):
     entropy: Tensor | None = entry(
         "B, T", "entropy of the policy at each token, with gradient; or use .replace(entropy_coef=0.0)"
     )
+    observations: Tensor | None = entry(
+        "B, T", "bool, True on the observations of later turns; or use .replace(observation_coef=0.0)"
+    )
     group: Tensor | None = entry("R", "ints, ids of prompts, unique over the whole batch")
     sequence_id: Tensor | None = entry("B, T", "ints, which sequence each token of a packed batch belongs to")
     pairs: Tensor | None = entry("P, 2", "ints, the preferred and the other sequence of each pair")

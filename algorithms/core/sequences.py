@@ -113,6 +113,7 @@ class Denominators:
     n_sequences     sequences, with and without trained tokens; n_live_sequences only those with
     prompt_tokens   {group id: trained tokens of the prompt}; empty when the batch names no groups
     max_length      the constant of Dr. GRPO: the generation budget, never the padded width
+    n_observations  tokens of the observations of later turns
     """
 
     n_tokens: int
@@ -120,6 +121,7 @@ class Denominators:
     n_live_sequences: int
     prompt_tokens: Mapping[int, int] = field(default_factory=dict)
     max_length: float | None = None
+    n_observations: int = 0
 
     @property
     def n_prompts(self) -> int:
@@ -150,6 +152,7 @@ class Denominators:
             n_live_sequences=sum(part.n_live_sequences for part in parts),
             prompt_tokens=prompts,
             max_length=lengths.pop(),
+            n_observations=sum(part.n_observations for part in parts),
         )
 
     def all_reduce(self, process_group: Any = None) -> Denominators:
@@ -188,6 +191,7 @@ def count_denominators(batch: LossInputs | Mapping[str, object]) -> Denominators
         n_live_sequences=sum(length > 0 for length in lengths),
         prompt_tokens=prompts,
         max_length=None if batch.max_length is None else float(batch.max_length),
+        n_observations=0 if batch.observations is None else int(torch.as_tensor(batch.observations).sum()),
     )
 
 

@@ -461,7 +461,9 @@ class Learner:
     def _loss_inputs(self, micro: TrainingBatch, logprob_grads: LogprobGrads | None) -> tuple[Tensor, LossInputs]:
         """The policy's log-probabilities [b, t], with gradient, and the entries of the loss."""
         wanted = bool(self.preset.entropy_coef)
-        padded = micro.padded
+        padded, observed = micro.padded, micro.inputs.observations
+        if observed is not None:
+            padded = replace(padded, mask=padded.mask | observed)
         scores = self.scores(padded, self.temperature, entropy=wanted, logprob_grads=logprob_grads)
         inputs = replace(micro.inputs, entropy=scores.entropy)
         if inputs.old_logprobs is None:

@@ -88,12 +88,27 @@ def policy_loss(
         term = aggregate(extra, sequences, how, denominators, group, count)  # []
         stats["regulariser_loss"] = term.detach()
         loss = loss + term
+    if preset.observation_coef:
+        term = preset.observation_coef * observation_loss(new, batch, denominators)  # []
+        stats["observation_loss"] = term.detach()
+        loss = loss + term
     stats["loss"] = loss.detach()
     with torch.no_grad():
         stats |= policy_stats(parts.columns, parts.terms, parts.clipped, parts.weight)
     if validate and not loss.isfinite():
         raise FloatingPointError(_overflow(parts.columns, preset))
     return loss, stats
+
+
+def observation_loss(new: Tensor, batch: LossInputs, denominators: Denominators) -> Tensor:
+    """The cross-entropy of what the environment said after the policy's actions (ECHO, 2605.24517), 0-dim.
+
+    The mean is over the observations' own tokens of the whole batch. new: [B, T] log pi, also at these tokens.
+    """
+    observed = as_mask(batch.shaped("observations", tuple(new.shape), "observation_coef"), new.device)  # [B, T]
+    # L = -(1 / N_o) sum_t log pi(o_t), o_t given all tokens before it    [B, T] -> []  ECHO, 2605.24517
+    chosen = torch.where(observed, new, 0).to(torch.promote_types(new.dtype, torch.float32))
+    return -chosen.sum() / max(1, denominators.n_observations)
 
 
 def policy_terms(

@@ -34,6 +34,7 @@ class ChoiceChanges(TypedDict, total=False):
     kl_coef: float
     behaviour_penalty: float
     entropy_coef: float
+    observation_coef: float
     corrections: tuple[Correction, ...]
     filters: Sequence[str | EpisodeFilter]
     value_clip: float | None

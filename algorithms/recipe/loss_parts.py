@@ -301,6 +301,7 @@ class Choices:
     kl, kl_in, kl_coef   estimator, "loss" or "reward", coefficient
     behaviour_penalty  coefficient of (new - behaviour)^2
     entropy_coef    coefficient of an entropy bonus (needs `entropy` in the batch)
+    observation_coef  coefficient of the mean -log pi of the observations of later turns (ECHO; needs `observations`)
     corrections     tuple of Correction, multiplied together
     filters         what the trainer does to the data, see rlvr.algorithms.filters
     value_clip      bound on the critic's step (presets with a critic)
@@ -335,6 +336,7 @@ class Choices:
     kl_coef: float = 0.0
     behaviour_penalty: float = 0.0
     entropy_coef: float = 0.0
+    observation_coef: float = 0.0
     corrections: tuple[Correction, ...] = ()
     filters: tuple[str, ...] = ()
     value_clip: float | None = 0.2  # PPO's reference code

@@ -119,6 +119,8 @@ class Preset(Choices):
     def _check_kl(self) -> None:
         if self.kl_coef < 0 or self.behaviour_penalty < 0:
             raise ValueError(f"a KL coefficient is >= 0, not {min(self.kl_coef, self.behaviour_penalty)}")
+        if self.observation_coef < 0:
+            raise ValueError(f"observation_coef is >= 0, not {self.observation_coef}: observations are not unlearned")
         if self.kl == "k1" and self.kl_in == "loss":
             raise ValueError(
                 "k1 in the loss has an expected gradient of zero: it regularises nothing. Use kl_in='reward' "
@@ -182,6 +184,7 @@ class Preset(Choices):
             (self.kl_in == "loss" and self.kl_coef)
             or self.behaviour_penalty
             or self.entropy_coef
+            or self.observation_coef
             or self.clip_rule.acts_without_advantage(self)
         )
 
@@ -198,6 +201,8 @@ class Preset(Choices):
         names |= {*self.reduction.needs}
         if self.entropy_coef:
             names.add("entropy")
+        if self.observation_coef:
+            names.add("observations")
         return frozenset(names)
 
     @property
@@ -213,6 +218,8 @@ class Preset(Choices):
             extras.append(f"{self.behaviour_penalty:g} (new - behaviour)^2")
         if self.entropy_coef:
             extras.append(f"-{self.entropy_coef:g} entropy")
+        if self.observation_coef:
+            extras.append(f"{self.observation_coef:g} mean of -log pi of later observations")
         return f"{self.reduction.formula} of " + "; ".join(parts) + "".join(f"; + {extra}" for extra in extras)
 
     def replace(self, **changes: Unpack[ChoiceChanges]) -> Preset:

@@ -6,10 +6,12 @@ What an advantage needs, and how that is gathered from episodes, says the advant
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rlvr.agents.conversation import TokenSequence
+from rlvr.agents.episode import Episode
 from rlvr.algorithms.advantages.compute import compute_advantages
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
 from rlvr.algorithms.learner.batch import TrainingBatch
@@ -62,6 +64,8 @@ class PolicyGradient(Method):
     def credit(self, collected: Collected) -> tuple[TrainingBatch, Metrics]:
         """The batch to train on, with the advantages of all of it, and what there is to log."""
         batch, stats = self._with_advantages(collected)
+        if self.learner.preset.observation_coef:
+            batch = batch.replace(observations=later_observations(collected.episodes, batch.padded.mask))
         n = self.learner.count(batch)
         counts = {"tokens": n.n_tokens, "sequences": n.n_sequences, "prompts": n.n_prompts}
         return batch, {**stats, "denominators": {**counts, "aggregation": self.learner.preset.aggregation}}
@@ -135,6 +139,22 @@ def _without_masked(batch: TrainingBatch, masked: list[bool]) -> Tensor:
     """[B, T] the mask, False on all tokens of sequences that lose theirs; after the advantages, which they enter."""
     keep: Tensor = batch.padded.mask & ~torch.tensor(masked)[:, None]
     return keep
+
+
+def later_observations(episodes: Sequence[Episode], mask: Tensor) -> Tensor:
+    """[B, T] True on what stands between the actions of each episode, template included; False in its branches.
+
+    A sequence without a trained token has none. mask: [B, T], the trained tokens.
+    """
+    observed = torch.zeros_like(mask)
+    for index, episode in enumerate(episodes):
+        sampled = episode.tokens.mask
+        ends = [turn.end for turn in episode.turns if not turn.branch] if mask[index].any() else []
+        for start in ends[:-1]:
+            # up to the first token of the next action: a phrase that ends a thought comes after it
+            stop = next((t for t in range(start, len(sampled)) if sampled[t]), len(sampled))
+            observed[index, start:stop] = True
+    return observed
 
 
 def _leave_out(collected: Collected, left_out: list[bool]) -> None:

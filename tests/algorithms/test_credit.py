@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -15,10 +17,11 @@ from rlvr.algorithms.config import load_config
 from rlvr.algorithms.recipe.advantage import Played
 from rlvr.algorithms.recipe.presets import PRESETS
 from rlvr.algorithms.sampling.collect import Collected
+from rlvr.algorithms.train.policy_gradient import later_observations
 from rlvr.algorithms.train.run import Trainer
 from rlvr.envs import Verdict
 
-from .runs import SMALL, Callback
+from .runs import SMALL, Callback, differences, small, stop_and_resume
 
 
 def made(ends: list[int], mask: list[int], rewards: list[float], answer: str | None = None, group: int = 0) -> Episode:
@@ -72,8 +75,8 @@ def trainer(tmp_path):
     made = []
 
     def make(algorithm: str, **changes) -> Trainer:
-        config = {**SMALL, "algorithm": algorithm, "overrides": {}, "out": str(tmp_path / algorithm), **changes}
-        config["env"] = {"id": "rlvr/Calculator-v0", "system": False}
+        config = {**SMALL, "algorithm": algorithm, "overrides": {}, "out": str(tmp_path / algorithm)}
+        config |= {"env": {"id": "rlvr/Calculator-v0", "system": False}, **changes}
         one = Trainer(load_config(config), Callback())
         one.learner.freeze_reference()
         made.append(one)
@@ -186,3 +189,47 @@ def test_an_episode_is_credited_as_the_definition_says(trainer):
     returns = torch.tensor([0.25 + 0.9 * 1.0, 1.0, 0.0, 0.0])
     normal = (returns - returns.mean()) / (returns.std() + 1e-9)
     torch.testing.assert_close(advantages[0, [2, 3, 5, 6]], normal[[0, 0, 1, 1]])
+
+
+# ECHO
+
+
+def test_observations_stand_between_actions():
+    phrase = made([6, 9], [0, 1, 1, 0, 0, 1, 0, 0, 1], [0.0, 1.0])  # tokens 3 and 4 were forced within the first reply
+    cut = made([4, 4], [0, 0, 1, 1], [0.0, 0.0])
+    mask = torch.zeros(4, 9, dtype=torch.bool)
+    for index, episode in enumerate((TWO_TURNS, phrase, cut)):
+        mask[index, : len(episode.tokens)] = torch.tensor(episode.tokens.mask, dtype=torch.bool)
+    observed = later_observations([TWO_TURNS, phrase, cut, TWO_TURNS], mask)
+    assert observed.nonzero().tolist() == [[0, 4], [1, 6], [1, 7]]  # the last one's tokens are masked
+
+
+@pytest.mark.parametrize("kl_coef", [0.0, 0.04])
+def test_the_policy_learns_what_the_environment_says(trainer, kl_coef: float):
+    """The whole batch's mean over observations, by the model's own logits; also where no reward differs."""
+    overrides = {"observation_coef": 0.5, "kl_coef": kl_coef}
+    one = trainer("grpo", overrides=overrides, env=SMALL["env"])  # a game of several turns
+    got = collected(one)
+    got.rewards = [0.0] * len(got.rewards)
+    batch, _ = one.method.credit(got)
+    assert batch.inputs.observations.any()
+    total = tokens = 0.0
+    for episode, observed in zip(got.episodes, batch.inputs.observations.tolist(), strict=True):
+        ids = episode.tokens.ids
+        with torch.no_grad():
+            logs = one.model(torch.tensor([ids])).logits[0].double().log_softmax(-1)
+        for t in range(1, len(ids)):
+            total -= float(logs[t - 1, ids[t]]) * observed[t]
+            tokens += observed[t]
+    metrics = one.method.update(one.method.score(batch), one.optimiser)
+    assert metrics["observation_loss"] == pytest.approx(0.5 * total / tokens, rel=1e-6)
+    assert metrics["loss"] == pytest.approx(metrics["observation_loss"], abs=1e-6)
+    assert metrics["grad_norm"] > 0
+
+
+@pytest.mark.slow
+def test_a_run_that_learns_observations_goes_on_to_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    changes = {"overrides": {"observation_coef": 0.05}}
+    Trainer(small(tmp_path / "whole", **changes), Callback()).run()
+    stop_and_resume(tmp_path / "broken", 3, monkeypatch, **changes)
+    assert differences(tmp_path / "broken", tmp_path / "whole") == []

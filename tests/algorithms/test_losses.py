@@ -430,3 +430,51 @@ def test_choices_can_be_combined():
     for correction in (tis(), icepop()):
         with pytest.raises(ValueError, match="use seq_tis or seq_mis"):
             PRESETS["gspo"].replace(corrections=(correction,))
+
+
+OBSERVED = ("grpo", "gspo", "dppo", "kimi", "ppo", "gigpo")
+
+
+def observed(kind: str, seed: int) -> dict:
+    """A batch in which some tokens that were not sampled are observations, with log-probabilities of their own."""
+    batch = make(kind, seed)
+    gen = torch.Generator().manual_seed(seed)
+    observations = ~batch["mask"] & (torch.rand(batch["mask"].shape, generator=gen) > 0.3)
+    numbers = -2 + torch.randn(batch["mask"].shape, generator=gen, dtype=torch.float64)
+    batch["new"] = torch.where(observations, numbers, batch["new"].detach()).requires_grad_()
+    return batch | {"observations": observations}
+
+
+@pytest.mark.parametrize("name", OBSERVED)
+@pytest.mark.parametrize("kind", ["tools", "ragged", "empty_rows"])
+def test_observations_add_their_own_mean_of_cross_entropy(kind: str, name: str):
+    """ECHO, 2605.24517: L + lambda (1 / N_o) sum -log pi(o), whatever the loss is; N_o counts the whole batch."""
+    preset = PRESETS[name].replace(observation_coef=0.05)
+    for seed in range(3):
+        batch = observed(kind, seed)
+        expected, logprob_grads = loss_and_gradient(PRESETS[name], as_lists(batch))
+        new, where = batch["new"].tolist(), batch["observations"].nonzero().tolist()
+        expected += 0.05 * sum(-new[i][t] for i, t in where) / len(where)
+        for i, t in where:
+            logprob_grads[i][t] = -0.05 / len(where)
+        loss, gradient, stats = run(batch, preset)
+        torch.testing.assert_close(loss.item(), expected, **close)
+        torch.testing.assert_close(gradient, torch.tensor(logprob_grads, dtype=torch.float64), **close)
+        whole = count_denominators(batch)
+        parts = [run(take(batch, rows), preset, denominators=whole) for rows in ([0, 3, 5, 1], [*range(6, 12), 2, 4])]
+        torch.testing.assert_close(sum(loss.item() for loss, *_ in parts), expected, **close)
+        assert merge_stats([stats for *_, stats in parts])["observation_loss"] == pytest.approx(
+            stats["observation_loss"].item()
+        )
+        packed, _ = pack(batch)
+        torch.testing.assert_close(run(packed, preset)[0].item(), expected, **close)
+
+
+def test_observations_are_asked_for_and_never_unlearned():
+    with pytest.raises(KeyError, match=r"needs 'observations'.*observation_coef=0\.0"):
+        run(make("tools"), PRESETS["grpo"].replace(observation_coef=0.05))
+    with pytest.raises(ValueError, match="not unlearned"):
+        PRESETS["grpo"].replace(observation_coef=-1.0)
+    nothing = observed("plain", 0)  # all tokens were sampled
+    preset = PRESETS["grpo"].replace(observation_coef=0.05)
+    torch.testing.assert_close(run(nothing, preset)[0], run(nothing, "grpo")[0])
