@@ -221,7 +221,9 @@ def test_the_policy_learns_what_the_environment_says(trainer, kl_coef: float):
         for t in range(1, len(ids)):
             total -= float(logs[t - 1, ids[t]]) * observed[t]
             tokens += observed[t]
-    metrics = one.method.update(one.method.score(batch), one.optimiser)
+    metrics = one.method.update(
+        one.method.score(batch), one.learner.new_optimiser(lambda step: 1e-3, betas=(0.9, 0.95))
+    )
     assert metrics["observation_loss"] == pytest.approx(0.5 * total / tokens, rel=1e-6)
     assert metrics["loss"] == pytest.approx(metrics["observation_loss"], abs=1e-6)
     assert metrics["grad_norm"] > 0
