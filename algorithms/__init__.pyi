@@ -166,6 +166,7 @@ passk_max_loss: PresetLoss
 grpo_process_loss: PresetLoss
 opo_loss: PresetLoss
 on_policy_distillation_loss: PresetLoss
+sdpo_loss: PresetLoss
 
 __all__ = [
     "ADVANTAGES",
