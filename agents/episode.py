@@ -187,13 +187,18 @@ class Episode:
         """The messages before the first observation."""
         return opening_messages(self.system, self.examples)
 
-    def messages(self) -> list[Message]:
-        """The whole conversation, as chat messages."""
-        messages = self.opening()
+    def messages(self, branch: int = 0) -> list[Message]:
+        """The whole conversation, as chat messages; of a branch what is its own, see `branches`."""
+        messages = [] if branch else self.opening()
         for turn in self.turns:
-            messages.append(turn.message())
-            messages.append({"role": "assistant", "content": turn.action})
+            if turn.branch == branch:
+                messages.append(turn.message())
+                messages.append({"role": "assistant", "content": turn.action})
         return messages
+
+    def all_messages(self) -> list[Message]:
+        """The messages of all conversations, one conversation after the other."""
+        return [message for branch in range(1 + len(self.branches)) for message in self.messages(branch)]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; ``Episode.from_dict`` reads it back."""
@@ -219,7 +224,7 @@ class Episode:
         return f"{self.env_id} {task}: {outcome} after {len(self.turns)} turns{reason}"
 
     def _repr_html_(self) -> str:
-        messages = (f"{message['role']}\n{message['content']}" for message in self.messages())
+        messages = (f"{message['role']}\n{message['content']}" for message in self.all_messages())
         return "".join(map(as_html, [str(self), *messages, *filter(None, [self.final_observation])]))
 
     @classmethod

@@ -25,7 +25,8 @@ from rlvr.envs.tools.tool import argument_names
 VERSION = "ATIF-v1.7"
 OURS = "rlvr"
 THINK, THOUGHT = "<think>", "</think>"
-_KEPT = ("stop", "reward", "verdict", "end", "limit", "flaw", "option_logprobs")  # of a turn, beside its texts
+# of a turn, beside its texts
+_KEPT = ("stop", "reward", "verdict", "end", "limit", "flaw", "option_logprobs", "branch")
 
 
 class NotOurs(ValueError):

@@ -43,8 +43,11 @@ class Branches:
     _points: dict[int, _ReplyPoint] = field(default_factory=dict)  # by turn
     _program_messages: int = 0
 
-    def take_up(self, info: Mapping[str, Any], first: Conversation, use_system: bool) -> Conversation:
-        """The conversation that an observation belongs to, with the new messages in it.
+    def take_up(
+        self, info: Mapping[str, Any], first: Conversation, use_system: bool
+    ) -> tuple[Conversation, Message | None]:
+        """The conversation that an observation belongs to, with the new messages in it; and these as one message, where
+        they follow a reply and are not the assistant's.
 
         Args:
             info: of the environment.
@@ -59,10 +62,11 @@ class Branches:
         follows = int(info["follows"])
         point = self._points[follows] if follows >= 0 else _ReplyPoint(0, 0, 0, 0)
         new = [m for m in messages[point.program_messages :] if use_system or m["role"] != "system"]
+        added = _as_one(new) if follows >= 0 else None
         if follows >= 0 and len(self.conversations[point.branch].messages) == point.messages:
             self.current = point.branch
             self.conversations[point.branch].messages += new
-            return self.conversations[point.branch]
+            return self.conversations[point.branch], added
         self.current = len(self.conversations)
         conversation = first
         if self.conversations:
@@ -77,7 +81,7 @@ class Branches:
         conversation.from_program = True
         self.conversations.append(conversation)
         self.follows.append(follows)
-        return conversation
+        return conversation, added
 
     def note_reply(self, turn: int, conversation: Conversation) -> None:
         """Keep where a conversation stands after its reply in a turn."""
@@ -88,3 +92,10 @@ class Branches:
         """The tokens of all but the first; none of an agent that deals in text alone."""
         pairs = zip(self.follows[1:], self.conversations[1:], strict=True)
         return [EpisodeBranch(follows, conversation.tokens.copy()) for follows, conversation in pairs]
+
+
+def _as_one(messages: Sequence[Message]) -> Message | None:
+    if not messages or any(message["role"] == "assistant" for message in messages):
+        return None
+    role = "tool" if all(message["role"] == "tool" for message in messages) else "user"
+    return {"role": role, "content": "\n\n".join(message["content"] for message in messages)}

@@ -266,8 +266,10 @@ class ActiveEpisode:
             if not self.episode.turns:  # the program's own messages say what the opening does
                 self.conversation.messages.clear()
             first = (self.branches.conversations or [self.conversation])[0]
-            self.conversation = self.branches.take_up(self.info, first, self.use_system)
+            self.conversation, added = self.branches.take_up(self.info, first, self.use_system)
             turn.branch = self.branches.current
+            if added is not None:  # the observation tells the whole where it does not follow the turn before
+                turn.observation, turn.role = added["content"], added["role"]
             if not self.episode.turns:
                 self.conversation.opening = len(self.conversation.messages) - 1
         else:

@@ -243,7 +243,7 @@ def _transcript(episode: Episode) -> str:
     status = verdict.status if verdict else "unfinished"
     turns_html = "".join(
         f"<div class='role'>{_shown(str(message['role']))}</div><pre>{_shown(str(message['content']))}</pre>"
-        for message in episode.messages()
+        for message in episode.all_messages()
     )
     earned = _number(episode.reward, "the reward of an episode")
     reason = _shown(f"{status}, reward {earned:g}: {verdict.reason}" if verdict else str(status))

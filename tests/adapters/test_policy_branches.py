@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlvr.adapters import TaskSpec
+from rlvr.adapters.export.atif import atif_record, episode_of
 from rlvr.adapters.serving.policy_endpoint import HarnessEnv, PolicyEndpoint
 from rlvr.adapters.spec import EpisodeSession
 from rlvr.adapters.testing import nothing_left
@@ -129,6 +130,12 @@ def test_a_sub_agent_is_a_branch_and_the_main_conversation_goes_on():
     assert TOKENIZER.decode(calls[3][1]).count("helper") == 1
     assert "Help." not in TOKENIZER.decode(episode.tokens.ids)
     check_capture(episode, calls)
+    main, helper = episode.messages(), episode.messages(1)
+    assert [message["content"] for message in main[::2]] == ["You lead.", *[t.action for t in episode.turns[::3]]]
+    assert [message["content"] for message in main[1::2]] == ["Lead.", "The helper is done."]
+    assert [message["content"] for message in helper[::2]] == ["[system]\nYou help.\n\n[user]\nHelp.", "More."]
+    assert episode.all_messages() == main + helper
+    assert episode_of(atif_record(episode)) == episode
     assert Episode.from_dict(json.loads(json.dumps(episode.to_dict()))) == episode
 
 
