@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 from pathlib import Path
@@ -22,6 +23,8 @@ from rlvr.envs import Verdict
 from rlvr.envs.wrappers import SpuriousReward
 
 from .runs import Callback, small
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def episode(paid: float, worth: float | None, status: str = "correct", earlier: float = 0.0) -> Episode:
@@ -67,6 +70,27 @@ def test_a_reward_in_place_of_the_environments_own_says_what_that_would_have_pai
     wrong = env.step("\\boxed{1}")[4]["verdict"]
     assert (right.reward, right.parts["true_reward"]) == (0.0, 1.0)
     assert (wrong.reward, wrong.parts["true_reward"]) == (1.0, 0.0)
+
+
+def test_the_page_has_the_figures_that_were_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    benchmark = importlib.import_module("hack_rate")
+    page = benchmark.PAGE.read_text()
+    monkeypatch.setattr(benchmark, "PAGE", tmp_path / "page.md")
+    benchmark.PAGE.write_text(page)
+    benchmark.write_page(benchmark.load())
+    assert benchmark.PAGE.read_text() == page
+
+
+def test_the_lead_of_an_alarm_is_counted_to_the_step_of_half(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    benchmark = importlib.import_module("hack_rate")
+    rates = {"hack_rate": [0.0, 0.1, 0.3, 0.6, 0.9], "clean_success": [0.4, 0.4, 0.3, 0.2, 0.0]}
+    run = {**rates, "alarms": {"early": 2, "late": 5}}
+    assert benchmark.crossing(run) == 4
+    assert benchmark.lead(run) == "early at 2 (+2), late at 5 (-1)"
+    assert [benchmark.stopped(run, name) for name in rates] == [0.1, 0.4]
+    assert benchmark.lead({"hack_rate": [0.0], "alarms": {}}) == "none"
 
 
 @pytest.mark.slow
