@@ -103,7 +103,8 @@ def check_kept(evidence: Evidence) -> Iterator[LawFinding]:
                 continue
             count, least = exchange.reply.prompt_count, base.reply.prompt_count if base else None
             if count is None or least is None or name == "unicode":
-                yield unknown(NO_DECODER if name == "unicode" else "the gateway counts no prompt", where(exchange))
+                hidden = "the gateway gives no ids of prompts" if exchange.reply.prompt_ids is None else NO_DECODER
+                yield unknown(hidden if name == "unicode" else "the gateway counts no prompt", where(exchange))
             elif count - least < (2 if name == "whitespace" else LEAST_TOKENS):
                 detail = f"{cause}: {len(text) - len(ANSWER)} more characters cost {count - least} tokens"
                 yield broken(where(exchange), detail, None, least, count)
