@@ -13,7 +13,6 @@ from typing import Any
 import gymnasium as gym
 
 from rlvr.agents.conversation import Agent, Conversation
-from rlvr.agents.driver.branches import Branches
 from rlvr.agents.driver.env_calls import DEFAULT_SECONDS, EnvCalls, ThreadedEnvCalls, close_in_time
 from rlvr.agents.driver.episode_loop import ActiveEpisode, EpisodeLoop, new_episode
 from rlvr.agents.episode import Episode, RolloutRequest
@@ -129,10 +128,8 @@ class Rollout:
             return request
         episode = request if isinstance(request, Episode) else new_episode(self.env_id, request, self.env_digest)
         env = self._idle.pop() if self._idle else None
-        conversation, branches = Conversation(episode.key, []), Branches()
-        return ActiveEpisode(
-            env, episode, conversation, self.use_system, make=self._make, timed=timed, branches=branches
-        )
+        conversation = Conversation(episode.key, [])
+        return ActiveEpisode(env, episode, conversation, self.use_system, make=self._make, timed=timed, may_branch=True)
 
     def _environment_calls(self) -> EnvCalls:
         """What makes the calls of the environments, under the limits of this rollout."""

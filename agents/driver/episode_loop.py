@@ -65,8 +65,9 @@ class ActiveEpisode:
             again.
         timed: whether the episode's ``usage`` gets seconds.
         asked_at: when the agent was asked, by `time.perf_counter`; 0.0 for one whose time is not taken.
-        branches: the conversations of an environment that holds several, see `rlvr.agents.driver.branches`; None where
-            whoever plays the episode takes one alone, in which each observation is the next message.
+        may_branch: whether an environment may hold several conversations; where whoever plays the episode takes one
+            alone, each observation is its next message.
+        branches: these conversations, see `rlvr.agents.driver.branches`; None where the environment holds one.
     """
 
     env: Env | None
@@ -77,6 +78,7 @@ class ActiveEpisode:
     make: Callable[[], Env] | None = None
     timed: bool = False
     asked_at: float = 0.0
+    may_branch: bool = False
     branches: Branches | None = None
 
     # the beginning
@@ -130,7 +132,7 @@ class ActiveEpisode:
         episode, conversation = self.episode, self.conversation
         if any(turn.branch for turn in episode.turns):
             raise ValueError("an episode with branches cannot be continued after a pause: sample without a segment")
-        self.branches = None  # what a program asks from here on is told in one conversation
+        self.may_branch = False  # what a program asks from here on is told in one conversation
         if text_of(observation) != episode.turns[-1].observation:
             raise ValueError("the environment returned another observation the second time: it cannot be continued")
         *before, last = episode.messages()[:-1]  # the last message is the empty action of the turn that was paused
@@ -262,7 +264,8 @@ class ActiveEpisode:
         turn = Turn(message["content"], message["role"], "", "stop")
         if len(message) > 2:
             turn.image = message["images"][0]
-        if self.branches is not None and "follows" in self.info:
+        if self.may_branch and "follows" in self.info:
+            self.branches = self.branches or Branches()
             if not self.episode.turns:  # the program's own messages say what the opening does
                 self.conversation.messages.clear()
             first = (self.branches.conversations or [self.conversation])[0]
