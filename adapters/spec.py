@@ -307,29 +307,6 @@ class EpisodeSession:
         self.env.close()
 
 
-def with_native_tools(env: gym.Env[str, str], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of an environment, for a surface that has tools of its own.
-
-    Tools are left to the caller and not shown in the system prompt, unless ``tools_in`` stands among the arguments.
-    """
-    task, settings = getattr(env.unwrapped, "task", None), dict(kwargs)
-    if hasattr(task, "tool_style"):
-        return {"tools_in": "template"} | settings
-    if not hasattr(task, "given"):
-        return settings
-    name = "tools" if "tools" in settings else "options"  # of the world of an MCP server
-    options = settings.get(name) or {}
-    return settings | {
-        name: {"tools_in": "template"} | (dict(options) if isinstance(options, Mapping) else {name: options})
-    }
-
-
-def call_style(env: gym.Env[str, str]) -> str:
-    """How the environment reads a call; ``hermes`` where it says nothing."""
-    task = getattr(env.unwrapped, "task", None)
-    return str(getattr(task, "tool_style", None) or getattr(task, "style", None) or "hermes")
-
-
 def turns_of(env: gym.Env[str, str], info: Mapping[str, Any]) -> int | None:
     """How many turns an episode of this environment may have, at most; None where it does not say."""
     inner = env.unwrapped

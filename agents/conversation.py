@@ -15,17 +15,21 @@ from typing import Any, Literal, NotRequired, Protocol, TypedDict
 import gymnasium as gym
 
 from rlvr.envs.core.images import text_of, url_of
+from rlvr.envs.tools.turn import CallOutputs
 
 
 class Message(TypedDict):
     """One chat message; ``role`` is system, user, assistant or tool.
 
     ``images`` are what stands beside the text, as data URLs of PNGs; there is no such key where there are none.
+    ``outputs`` are what each of several native calls of the action before gave; ``content`` is all of them. The content
+    of an assistant's message that makes such calls is a `rlvr.envs.tools.calls.ActionWithCalls`.
     """
 
     role: str
     content: str
     images: NotRequired[list[str]]
+    outputs: NotRequired[list[str]]
 
 
 def opening_messages(system: str | None, examples: Iterable[Message]) -> list[Message]:
@@ -65,7 +69,10 @@ def observation_to_message(observation: Any, info: Mapping[str, Any]) -> Message
     role = info.get("role", "user")
     if type(observation) is str:
         return {"role": role, "content": observation}
-    message: Message = {"role": role, "content": text_of(observation)}
+    text = text_of(observation)
+    message: Message = {"role": role, "content": str(text)}
+    if isinstance(text, CallOutputs) and len(text.each) > 1:
+        message["outputs"] = [*text.each]
     if url := url_of(observation):
         message["images"] = [url]
     return message
@@ -193,7 +200,7 @@ class Reply:
     """An agent's reply: the assistant's text without special tokens, and why it stopped.
 
     Attributes:
-        text: the action.
+        text: the action; with native calls a `rlvr.envs.tools.calls.ActionWithCalls`.
         stop: see `StopReason`. A reply with the stop "error" says why in ``error``; its episode ends there, invalid.
         tokens: how many tokens were sampled, as far as the agent knows.
         context: ids of the messages that were new to the agent, up to where the assistant begins; they carry no loss.
@@ -285,7 +292,15 @@ class ConcurrentAgent(Agent, Protocol):
 
 
 Capability = Literal[
-    "submit", "act_each", "in_any_thread", "given_up", "answered_before", "usage", "description", "close"
+    "submit",
+    "act_each",
+    "in_any_thread",
+    "given_up",
+    "answered_before",
+    "usage",
+    "description",
+    "call_style",
+    "close",
 ]
 
 
@@ -299,6 +314,7 @@ def capability(agent: object, name: Capability) -> Any:
     - ``answered_before()``: told that an earlier run had replies.
     - ``usage``: `rlvr.agents.models.openai.Usage`, calls and tokens so far.
     - ``description``: plain JSON, as `Episode.agent` has it.
+    - ``call_style``: how the agent's chat template writes calls of tools, one of `rlvr.envs.tools.STYLES`.
     - ``close()``: lets go of what the agent holds.
     """
     return getattr(agent, name, None) or None

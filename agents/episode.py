@@ -10,6 +10,7 @@ from rlvr.agents.conversation import Message, StopReason, TokenSequence, opening
 from rlvr.envs import Verdict
 from rlvr.envs.core.terminal import as_html
 from rlvr.envs.core.verdict import TRUE_REWARD
+from rlvr.envs.tools.calls import ActionWithCalls, action_of_record
 
 OVERPAID = 0.5  # a return that is so much above the true reward
 
@@ -52,7 +53,9 @@ class Turn:
     ``end`` is the length of the episode's tokens after the reply: token t belongs to the first turn with end > t. It is
     0 for agents that deal in text alone. ``branch`` is the number of the conversation that it belongs to: 0, or 1 and
     more for those of `Episode.branches`, whose turns add nothing to the episode's tokens. ``image`` is the image beside
-    the observation, as a data URL of a PNG; "" if there is none. ``limit``, ``flaw`` and ``option_logprobs`` are the
+    the observation, as a data URL of a PNG; "" if there is none. ``outputs`` are those of several native calls, see
+    `rlvr.agents.conversation.Message`; an action that made native calls is a `rlvr.envs.tools.calls.ActionWithCalls`.
+    ``limit``, ``flaw`` and ``option_logprobs`` are the
     reply's, see `rlvr.agents.conversation.Reply`.
     """
 
@@ -68,13 +71,34 @@ class Turn:
     flaw: str = ""
     option_logprobs: list[float] = field(default_factory=list)
     branch: int = 0
+    outputs: list[str] = field(default_factory=list)
 
     def message(self) -> Message:
         """The observation as a chat message."""
         message: Message = {"role": self.role, "content": self.observation}
         if self.image:
             message["images"] = [self.image]
+        if self.outputs:
+            message["outputs"] = [*self.outputs]
         return message
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types; ``Turn.from_dict`` reads it back."""
+        record = {name: value for name in self.__slots__ if (value := getattr(self, name)) or name not in _SELDOM}
+        if isinstance(self.action, ActionWithCalls):
+            record["native"] = self.action.to_dict()
+        return record | {"verdict": _plain(self.verdict)}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Turn:
+        """The turn of a record that `to_dict` made.
+
+        Raises:
+            KeyError, TypeError, ValueError: the record is none of a turn.
+        """
+        fields = {**record, "verdict": _verdict(record["verdict"])}
+        fields["action"] = action_of_record(fields["action"], fields.pop("native", None))
+        return cls(**fields)
 
 
 @dataclass(slots=True)
@@ -110,7 +134,8 @@ class Episode:
             was dropped.
         env_digest: what tasks and grades depend on, see `rlvr.envs.tasks.digests`; "" where nobody noted it.
         forked_from: of an episode that goes on from a turn of another one, that one's key and the turn, plain JSON.
-        agent: who played an evaluation's episode, plain JSON: ``model``, ``revision``, ``endpoint`` and ``sampling``.
+        agent: who played an evaluation's episode, plain JSON: ``model``, ``revision``, ``endpoint`` and ``sampling``,
+            and ``native_tools`` where ``tools`` were left to it.
         branches: the conversations beside the first, numbered from 1 in `Turn.branch`.
         usage: what it took; a name that is missing is not known. ``prompt_tokens`` (``cached_tokens`` of them),
             ``completion_tokens`` (``reasoning_tokens`` of them) and ``cost`` are sums over the replies; an evaluation's
@@ -205,11 +230,7 @@ class Episode:
         record: dict[str, Any] = {
             name: value for name in self.__slots__ if (value := getattr(self, name)) or name not in _SELDOM
         }
-        record["turns"] = [
-            {name: value for name in Turn.__slots__ if (value := getattr(turn, name)) or name not in _SELDOM_OF_A_TURN}
-            | {"verdict": _plain(turn.verdict)}
-            for turn in self.turns
-        ]
+        record["turns"] = [turn.to_dict() for turn in self.turns]
         record["tokens"] = self.tokens.to_dict()
         record["partial_completion"] = self.partial_completion.to_dict()
         record["verdict"] = _plain(self.verdict)
@@ -239,7 +260,7 @@ class Episode:
             raise ValueError(f"unknown field {', '.join(unknown)}: another tool or another version of rlvr wrote it")
         if missing := [name for name in ("env_id", "key", "seed") if name not in fields]:
             raise ValueError(f"{', '.join(missing)} missing")
-        fields["turns"] = [Turn(**{**turn, "verdict": _verdict(turn["verdict"])}) for turn in record.get("turns", [])]
+        fields["turns"] = [Turn.from_dict(turn) for turn in record.get("turns", [])]
         for name in ("tokens", "partial_completion"):
             fields[name] = TokenSequence(**fields.get(name, {}))
         fields["verdict"] = _verdict(record.get("verdict"))
@@ -248,9 +269,11 @@ class Episode:
         return cls(**fields)
 
 
-# Fields that are left out where they are empty.
-_SELDOM = ("forked_from", "env_digest", "examples", "agent", "branches", "usage")
-_SELDOM_OF_A_TURN = ("image", "limit", "flaw", "option_logprobs", "branch")
+# Fields of an episode or a turn that are left out where they are empty.
+_SELDOM = frozenset(
+    {"forked_from", "env_digest", "examples", "agent", "branches", "usage"}
+    | {"image", "limit", "flaw", "option_logprobs", "branch", "outputs"}
+)
 
 
 def _plain(verdict: Verdict | None) -> dict[str, Any] | None:

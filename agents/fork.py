@@ -37,7 +37,7 @@ def fork(recorded: Episode, turn: int, origin: Mapping[str, Any] | None = None) 
     return replace(
         recorded,
         key=f"{recorded.key}/fork {turn} {secrets.token_hex(4)}",
-        turns=[*before, Turn(at.observation, at.role, "", "pause", image=at.image)],
+        turns=[*before, Turn(at.observation, at.role, "", "pause", image=at.image, outputs=at.outputs)],
         tokens=TokenSequence(),
         partial_completion=TokenSequence(),
         verdict=None,

@@ -11,7 +11,8 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from contextlib import suppress
+from functools import cached_property, lru_cache, partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ from rlvr.agents.chat_template import (
 )
 from rlvr.agents.conversation import Conversation, Message, require_text
 from rlvr.agents.plain_text import PlainText, any_of, control_tokens
+from rlvr.envs.tools.calls import STYLES, Call, read_calls
+from rlvr.envs.tools.tool import shown_schema
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -189,6 +192,35 @@ class Renderer:
     def opened_thought(self) -> tuple[str, str] | None:
         """The tags of the thought that the template opens at the end of a prompt; None where it opens none."""
         return (self._thought.begin, self._thought.end) if self._opened else None
+
+    @cached_property
+    def call_style(self) -> str:
+        """How the template writes calls, one of `rlvr.envs.tools.STYLES`: found out by having it write one.
+
+        Raises:
+            ValueError: it shows no tools, or writes calls in none of the styles.
+        """
+        name, arguments = "look_up", {"word": "apple"}
+        properties = {"word": {"type": "string", "description": "The word."}}
+        schema = {"type": "object", "properties": properties, "required": ["word"]}
+        tools = [shown_schema(name, "Look a word up.", schema)]
+        question = {"role": "user", "content": "Question."}
+        with self._lock:
+            render = partial(render_template, self.tokenizer, tools=tools, options=self.template_options)
+            require_tools_shown(tools, prompt := render([question], generate=True))
+            for written in (arguments, json.dumps(arguments)):  # templates want one or the other
+                function = {"name": name, "arguments": written}
+                call = {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": function}]}
+                with suppress(ValueError):
+                    text = render([question, call], generate=False)
+                    behind = text.removeprefix(prompt).rpartition("Question.")[2]
+                    reply = self.reply_text(self.tokenizer.encode(behind, add_special_tokens=False), ())
+                    for style in STYLES:
+                        if read_calls(reply, style, {name: [*arguments]}).calls == (Call(name, arguments),):
+                            return style
+        raise ValueError(
+            f"the chat template writes calls of tools in none of the styles {', '.join(STYLES)}: leave native_tools out"
+        )
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ``ids`` without special tokens."""
@@ -493,7 +525,7 @@ def require_tools_shown(tools: Iterable[Mapping[str, Any]], text: str) -> None:
     missing = [name for tool in tools if (name := tool.get("function", tool).get("name", "")) not in text]
     if missing:
         raise ValueError(
-            f"the chat template says nothing of the tools {', '.join(missing)}: make the environment with "
+            f"the chat template says nothing of the tools {', '.join(missing)}: leave native_tools out, which is "
             "tools_in='system', or use a model whose template takes tools"
         )
 

@@ -12,12 +12,13 @@ from typing import Any
 
 import gymnasium as gym
 
-from rlvr.agents.conversation import Agent, Conversation
+from rlvr.agents.conversation import Agent, Conversation, capability
 from rlvr.agents.driver.env_calls import DEFAULT_SECONDS, EnvCalls, ThreadedEnvCalls, close_in_time
 from rlvr.agents.driver.episode_loop import ActiveEpisode, EpisodeLoop, new_episode
 from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.envs.core.registry import without_checkers
 from rlvr.envs.tasks.digests import env_digest
+from rlvr.envs.tools.with_tools import native_settings
 
 EnvSource = str | gym.Env[Any, str] | Callable[[], gym.Env[Any, str]]
 
@@ -42,12 +43,14 @@ class Rollout:
             compute. With threads, the agent is asked for whichever episodes are ready, and no episode waits for the
             slowest.
         use_system: whether conversations begin with the environment's system prompt.
+        native_tools: leave an environment's tools to the agent's own way of having them: the ``tools`` of an endpoint,
+            or of a model's chat template, and calls as that template writes them.
         env_settings: given to ``gym.make`` when ``env`` is an id.
         timeout: seconds that a reset or a step may take; making an environment may take 60 s in any case. None sets no
             limit; without ``workers`` the environments are then stepped in the caller's own thread.
 
     Raises:
-        ValueError: an argument out of range.
+        ValueError: an argument out of range, or tools that cannot be native.
         TypeError: an environment that cannot be copied.
     """
 
@@ -60,6 +63,7 @@ class Rollout:
         workers: int = 0,
         use_system: bool = True,
         env_settings: dict[str, Any] | None = None,
+        native_tools: bool = False,
         timeout: float | None = DEFAULT_SECONDS,
     ) -> None:
         if batch_size < 1:
@@ -73,6 +77,10 @@ class Rollout:
         self.workers = workers
         self.use_system = use_system
         self.timeout = timeout
+        if native_tools:
+            if not isinstance(env, str):
+                raise ValueError("native_tools is for an environment given by its id")
+            env_settings = native_settings(env, env_settings or {}, lambda: capability(agent, "call_style"))
         self._make = _maker(env, env_settings or {})
         self._idle: list[gym.Env[Any, str]] = [self._make()]
         self.env_id = _env_id(self._idle[0])

@@ -94,6 +94,8 @@ def classify_rest(t: Translation) -> None:
             t.left(name, KEPT_HERE[name])
         elif name in OF_TINY:
             t.unused(name, "of rlvr/tiny alone")
+        elif name == "env.native_tools":
+            _native_tools(t)
         elif name.startswith("warm_start."):
             _warm_start(t, name)
         elif name == "learner.optimiser":
@@ -118,6 +120,15 @@ def classify_rest(t: Translation) -> None:
             t.changes(name, f"{t.engine} learns from no observation")
         elif name in OF_AN_ADVANTAGE:
             t.refuse(name, f"{t.engine} has no advantage that reads it")
+
+
+def _native_tools(t: Translation) -> None:
+    if t["env.native_tools"]:
+        t.refuse(
+            "env.native_tools", "only our learner finds out how a template writes calls: set tools_in in env.settings"
+        )
+    else:
+        t.unused("env.native_tools", "tools are shown as env.settings say")
 
 
 def _warm_start(t: Translation, name: str) -> None:

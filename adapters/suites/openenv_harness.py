@@ -27,7 +27,7 @@ from typing import Any
 import gymnasium as gym
 
 from rlvr.adapters.serving.guard import GuardedApp
-from rlvr.adapters.spec import EpisodeSession, TaskSpec, call_style, with_native_tools
+from rlvr.adapters.spec import EpisodeSession, TaskSpec
 from rlvr.adapters.suites.openenv import (
     TESTED,
     TextObservation,
@@ -43,6 +43,7 @@ from rlvr.agents.conversation import as_one_text
 from rlvr.envs.core.verdict import Verdict, env_error
 from rlvr.envs.tools.calls import Call, write_call
 from rlvr.envs.tools.tool import argument_names
+from rlvr.envs.tools.with_tools import call_style, with_native_tools
 
 MAX_SESSIONS = 16  # each runs a program
 CAPTURE_SECONDS = 60.0

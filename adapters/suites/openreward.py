@@ -27,11 +27,12 @@ from rlvr.adapters.serving.guard import bears_key
 from rlvr.adapters.serving.serve import SMALL, EnvServer, ServerApp, answered, sweep
 from rlvr.adapters.serving.sessions import Result, SessionTable
 from rlvr.adapters.serving.wire import CODES, MAX_BITS, ProtocolError, WireRequest, read_json, unpack, write
-from rlvr.adapters.spec import call_style, with_native_tools
 from rlvr.agents.conversation import Message, as_one_text, opening_messages
 from rlvr.envs import Verdict
 from rlvr.envs.core.registry import splits_of
+from rlvr.envs.core.task import Task
 from rlvr.envs.tools.calls import Call, write_call
+from rlvr.envs.tools.with_tools import call_style, with_native_tools
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -525,10 +526,13 @@ class OpenRewardServer(EnvServer):
 
 
 def _native(env_id: str, settings: dict[str, Any], options: dict[str, Any]) -> SessionTable:
-    """A table whose environments leave their tools to us."""
+    """A table whose environments leave their tools to us. Where each task has tools of its own, they stay in the text:
+    the standard lists an environment's before there is a task."""
     table = SessionTable(env_id, settings, **options)
     native = with_native_tools(table.first, settings)
-    if native == settings or getattr(getattr(table.first.unwrapped, "task", None), "tools", None):
+    task = getattr(table.first.unwrapped, "task", None)
+    each_has_its_own = isinstance(task, Task) and type(task).tool_schemas is not Task.tool_schemas
+    if native == settings or getattr(task, "tools", None) or each_has_its_own:
         return table
     table.shutdown()
     return SessionTable(env_id, native, **options)

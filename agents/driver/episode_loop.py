@@ -263,7 +263,8 @@ class ActiveEpisode:
         message = observation_to_message(observation, self.info)
         turn = Turn(message["content"], message["role"], "", "stop")
         if len(message) > 2:
-            turn.image = message["images"][0]
+            turn.image = "".join(message.get("images", ()))
+            turn.outputs = [*message.get("outputs", ())]
         if self.may_branch and "follows" in self.info:
             self.branches = self.branches or Branches()
             if not self.episode.turns:  # the program's own messages say what the opening does

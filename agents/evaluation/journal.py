@@ -18,6 +18,7 @@ from typing import IO, Any
 from rlvr.agents.conversation import Agent, Conversation, Reply, TokenSequence, capability
 from rlvr.envs.core.files import open_plain, write_whole
 from rlvr.envs.core.json_text import load_json
+from rlvr.envs.tools.calls import ActionWithCalls, action_of_record
 
 KEPT = ("stop", "length")  # the stops of a reply that an environment was given
 
@@ -59,6 +60,8 @@ class Journal:
         record: dict[str, Any] = {"key": conversation.key, "answers": digest_of(conversation), "text": reply.text}
         record |= {"stop": reply.stop, "tokens": reply.tokens}
         record |= {name: value for name in ("limit", "flaw", "model") if (value := getattr(reply, name))}
+        if isinstance(reply.text, ActionWithCalls):
+            record["native"] = reply.text.to_dict()
         if reply.option_logprobs:
             record["option_logprobs"] = [*reply.option_logprobs]
         if reply.usage:
@@ -172,7 +175,7 @@ def _record(line: bytes, number: int, path: Path) -> dict[str, Any]:
 def _reply(record: dict[str, Any]) -> Reply:
     completion = TokenSequence(**record["completion"]) if "completion" in record else None
     return Reply(
-        record["text"],
+        action_of_record(record["text"], record.get("native")),
         record["stop"],
         record["tokens"],
         context=record.get("context", ()),

@@ -109,7 +109,7 @@ def evaluate_together(
         if answered and (tell := capability(agent, "answered_before")):
             tell()
         for episode in _stream(waiting):
-            episode.agent = described | episode.agent
+            episode.agent = described | episode.agent | ({"native_tools": True} if episode.tools else {})
             episodes[episode.key] = episode
             missing.discard(episode.key)
             if episode.verdict is not None and episode.verdict.status != "env_error":
@@ -142,6 +142,7 @@ def evaluate_env(
     seed: int = 0,
     record: Path | None = None,
     settings: Mapping[str, Any] | None = None,
+    native_tools: bool = False,
 ) -> Evaluation:
     """Play an environment with an agent and sum up, as ``rlvr eval`` does.
 
@@ -151,6 +152,7 @@ def evaluate_env(
         seed: decides the tasks.
         record: as of `evaluate`.
         settings: of the environment; without a ``split`` the test split is played, where there is one.
+        native_tools: as of `Rollout`.
 
     Raises:
         ValueError: more tasks are asked for than there are, or less than one, or as of `evaluate`.
@@ -159,7 +161,8 @@ def evaluate_env(
     for name, value, least in (("samples", samples, 1), ("episodes", episodes, 1), ("seed", seed, 0)):
         if value is not None and value < least:
             raise ValueError(f"{name}={value} must be at least {least}")
-    rollout = Rollout(env_id, agent, env_settings=with_test_split(env_id, settings or {}))
+    chosen = with_test_split(env_id, settings or {})
+    rollout = Rollout(env_id, agent, env_settings=chosen, native_tools=native_tools)
     requests = task_requests(size_of(rollout.env), episodes, seed=seed, samples=samples)
     return evaluate(rollout, requests, record=record)
 

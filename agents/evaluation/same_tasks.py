@@ -15,16 +15,23 @@ MEANING = {
 
 
 def digest_notes(results: Sequence[tuple[str, Iterable[Episode]]]) -> list[str]:
-    """What keeps results from being compared, a sentence each: other rows, settings or code, or digests not known.
+    """What keeps results from being compared, a sentence each: other rows, settings or code, digests not known, or
+    tools that were native in one alone.
 
     Args:
         results: the name of each, and its episodes.
     """
     digests: dict[tuple[str, str | None], dict[str, dict[str, None]]] = {}
+    native: dict[str, dict[bool, dict[str, None]]] = {}
     for name, episodes in results:
         for episode in episodes:
+            native.setdefault(episode.env_id, {}).setdefault(bool(episode.tools), {})[name] = None
             digests.setdefault((episode.env_id, episode.split), {}).setdefault(episode.env_digest, {})[name] = None
-    notes = []
+    notes = [
+        f"{env_id}: tools were native in {', '.join(ways[True])}, and not in {', '.join(ways[False])}"
+        for env_id, ways in native.items()
+        if len(ways) > 1
+    ]
     for (env_id, split), names in digests.items():
         where = env_id if split is None else f"{env_id}, split {split}"
         for part in PARTS:

@@ -103,6 +103,7 @@ MOST_IN_A_ROW = 16  # that fail alike are enough after an answer, or twice as ma
 
 _FILTERED = re.compile(r"content[ _-]?filter|content management|filtered|moderation|flagged", re.IGNORECASE)
 _OF_KEY = re.compile(r"api[ _-]?key|credential|authenticat", re.IGNORECASE)
+_OF_TOOLS = re.compile(r"\btools?\b|\btool_choice\b|function[ _-]?call", re.IGNORECASE)
 _OF_MODEL = re.compile(
     r"\b(unknown|invalid|no such|unsupported) model\b"
     r"|\bmodel\b.{0,80}\b(not (found|exist|known|available|supported)|unknown|invalid|no longer)",
@@ -161,7 +162,9 @@ class FailuresInARow:
             if self._count >= enough and not self._given_up:
                 since = "no call was answered before or since" if not self._answered else "no call was answered since"
                 self._given_up = f"{self._count} calls in a row failed alike and {since}; the last: {error}"
-                if field:
+                if field == "tools":
+                    self._given_up += "; without native_tools (--native-tools) they stand in the system prompt"
+                elif field:
                     self._given_up += (
                         f"; {field} is a field of each request, which request={{'{field}': None}} leaves out, on the "
                         f"command line --options '{{\"{field}\": null}}'"
@@ -192,6 +195,8 @@ class FailuresInARow:
 
     def _field_in(self, error: EndpointError) -> str:
         """The field of the request that the server refuses by name; empty where it names none."""
+        if "tools" in self._fields and error.status in (400, 404, 422) and _OF_TOOLS.search(error.detail):
+            return "tools"
         if error.status not in (400, 422):
             return ""
         return next((name for name in self._fields if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", error.detail)), "")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import secrets
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,16 @@ from rlvr.agents.rendering import clean
 from rlvr.envs.endpoint import Endpoint, EndpointError, call
 from rlvr.envs.rewards.extraction import spoken_text
 from rlvr.envs.tools.call_arguments import Unreadable, parse_object
-from rlvr.envs.tools.calls import STYLES, Call, read_calls, split_calls, write_calls
+from rlvr.envs.tools.calls import (
+    STYLES,
+    ActionWithCalls,
+    Call,
+    NativeCall,
+    Reading,
+    read_calls,
+    split_calls,
+    write_calls,
+)
 from rlvr.envs.tools.tool import argument_names, shown, shown_tools
 
 PATH = "/chat/completions"
@@ -61,14 +71,14 @@ class Usage:
 class OpenAIAgent:
     """Asks a chat endpoint for each reply.
 
-    An endpoint's own calls come to the environment as they were made: the text that it reads is checked to give the
-    same calls, and words beside them are left out where they would not.
+    An endpoint's own calls come to the environment beside the text, as they were made, and are never read from it
+    (`rlvr.envs.tools.calls.ActionWithCalls`); the text shows them to readers, in the environment's style.
 
     Thoughts that come apart from the reply (``reasoning_content``, ``reasoning``) are left out, or put before it in
     ``<think>``; they are never sent back. Where the environment leaves its tools to the chat template
-    (``tools_in="template"``), their schemas are sent as ``tools``, calls come back as the text that the environment
-    reads, and outputs are sent as tool messages; elsewhere a tool's output is a user message, as endpoints take tool
-    messages only in answer to calls.
+    (``tools_in="template"``, which ``native_tools`` of `Rollout` sets), their schemas are sent as ``tools``, calls are
+    sent again as they came, and the output of each under its id; elsewhere a tool's output is a user message, as
+    endpoints take tool messages only in answer to calls.
 
     Images beside observations are sent with them, as parts of the message (``image_url``, a PNG in a data URL), so a
     vision-language model behind the endpoint sees every one of the episode so far.
@@ -206,21 +216,23 @@ class OpenAIAgent:
             content, refusal = _text(message.get("content")), _text(message.get("refusal"))
             text = content or refusal
             thought = _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
-            calls = [_native_call(call["function"]) for call in message.get("tool_calls") or []]
+            calls = _native_calls(message.get("tool_calls") or [])
         except (KeyError, IndexError, TypeError, AttributeError):
             what = f"{self.endpoint.address(PATH)} sent a reply that is no chat completion"
             raise EndpointError(what, code=NO_COMPLETION, lasting=True) from None
-        is_readable = all(map(_has_arguments, message.get("tool_calls") or []))
+        is_readable = all(map(_has_arguments, calls))
         flaw = _flaw(finish, content, refusal, thought, is_readable) if not (calls and is_readable) else ""
         if not (text or thought or calls) and finish not in ("stop", "length", "content_filter"):
             raise EndpointError(f"{self.endpoint.address(PATH)} sent a reply without text (finish_reason {finish!r})")
-        text = clean(text)
+        text = words = clean(text)
         if calls:
-            text = _with_calls(text, calls, self.tool_style, names or {})
+            text = _with_calls(text, [*map(_shown_call, calls)], self.tool_style, names or {})
         elif not thought:
             text = self._thoughts.marked(text, finish == "length")
         if self.keep_reasoning and thought:
             text = _with_thought(clean(thought), text, bool(text) or finish != "length")
+        if calls:
+            text = ActionWithCalls(text, words, calls)
         tokens = _number(answer, "completion_tokens")
         if finish == "length":
             return Reply(text, "length", tokens, limit=self._token_limit())
@@ -309,27 +321,38 @@ def _flaw(finish: Any, content: str, refusal: str, thought: str, is_readable: bo
     return "thought_only" if thought else "empty"
 
 
-def _has_arguments(call: Mapping[str, Any]) -> bool:
-    """Whether the arguments of a call are an object, or none at all."""
-    arguments = call["function"].get("arguments") or {}
+def _native_calls(calls: Sequence[Mapping[str, Any]]) -> list[NativeCall]:
+    """The calls of a message, each with an id that no other has; arguments that are no text are written as JSON."""
+    native: list[NativeCall] = []
+    for number, each in enumerate(calls):
+        function, call_id = each["function"], each.get("id")
+        if not isinstance(call_id, str) or not call_id or call_id in {before.id for before in native}:
+            call_id = f"call_{number}_{secrets.token_hex(8)}"
+        arguments = function.get("arguments")
+        written = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
+        native.append(NativeCall(call_id, str(function["name"]), written if written.strip() else "{}"))
+    return native
+
+
+def _has_arguments(call: NativeCall) -> bool:
+    """Whether the arguments of a call are an object."""
     try:
-        return isinstance(parse_object(arguments, "arguments") if isinstance(arguments, str) else arguments, dict)
+        parse_object(call.arguments, "arguments")
     except Unreadable:
         return False
+    return True
 
 
-def _native_call(function: Mapping[str, Any]) -> Call:
-    """A call as the endpoint gives it; arguments that are no object are left for the environment to refuse."""
-    written = function.get("arguments") or {}
+def _shown_call(call: NativeCall) -> Call:
+    """A call as readers of the text see it; arguments that are no object stand there as they came."""
     try:
-        arguments = parse_object(written, "arguments") if isinstance(written, str) else written
+        return Call(call.name, parse_object(call.arguments, "arguments"))
     except Unreadable:
-        arguments = None
-    return Call(str(function["name"]), arguments if isinstance(arguments, dict) else {"arguments": written})
+        return Call(call.name, {"arguments": call.arguments})
 
 
 def _with_calls(text: str, calls: Sequence[Call], style: str, names: Mapping[str, Sequence[str]]) -> str:
-    """A reply that makes these calls, argument for argument, when the environment reads it.
+    """A text that shows these calls, and makes them, argument for argument, where it goes alone: to a server, say.
 
     Words before the calls stay where they leave them as they are.
     """
@@ -356,7 +379,8 @@ def _with_thought(thought: str, text: str, has_ended: bool) -> str:
 def _messages(
     conversation: Conversation, tools: Sequence[Any], style: str, tool_messages: bool
 ) -> list[dict[str, Any]]:
-    """The messages as an endpoint takes them: calls and their outputs in its own form where it knows the tools."""
+    """The messages as an endpoint takes them: calls and their outputs in its own form where it made them, or knows the
+    tools."""
     names, messages = argument_names(tools), conversation.messages
     sent: list[dict[str, Any]] = []
     open_calls: list[str] = []  # ids of the calls that the next message answers
@@ -364,23 +388,17 @@ def _messages(
         role, content, images = message["role"], clean(message["content"]), message.get("images", [])
         if role == "assistant":
             text = content if index < conversation.opening else _without_thought(content)
-            before, calls = _calls_in(text, names, style) if names else (text, [])
-            answered = index + 1 < len(messages) and messages[index + 1]["role"] == "tool"
-            open_calls = [f"call{index:03d}{number:02d}" for number in range(len(calls))] if answered else []
-            if not open_calls:
-                sent.append({"role": role, "content": text})
-                continue
-            functions = [{"name": name, "arguments": json.dumps(dict(arguments))} for name, arguments in calls]
-            tool_calls = [
-                {"id": call_id, "type": "function", "function": function}
-                for call_id, function in zip(open_calls, functions, strict=True)
-            ]
-            sent.append({"role": role, "content": before or None, "tool_calls": tool_calls})
+            before, calls = text, list[NativeCall]()
+            if index + 1 < len(messages) and messages[index + 1]["role"] == "tool":
+                before, calls = _calls_in(message["content"], text, index, names, style)
+            open_calls = [call.id for call in calls]
+            sent.append({"role": role, "content": text} if not calls else _calling(before, calls))
         elif role == "tool" and open_calls:
-            # One text answers all calls of a turn, and each call wants an answer.
-            first, *others = open_calls
-            sent.append({"role": "tool", "tool_call_id": first, "content": content})
-            sent += [{"role": "tool", "tool_call_id": other, "content": "(see the first result)"} for other in others]
+            outputs = message.get("outputs") or [content]
+            if len(outputs) < len(open_calls):  # one text answers all calls of a turn, and each call wants an answer
+                outputs = [content, *["(see the first result)"] * (len(open_calls) - 1)]
+            answers = zip(open_calls, outputs, strict=False)
+            sent += [{"role": "tool", "tool_call_id": call, "content": clean(output)} for call, output in answers]
             open_calls = []
             if images:  # endpoints take text alone in a tool message
                 sent.append({"role": "user", "content": _parts("", images)})
@@ -388,6 +406,21 @@ def _messages(
             as_user = role == "tool" and not tool_messages
             sent.append({"role": "user" if as_user else role, "content": _parts(content, images)})
     return sent
+
+
+def _calling(words: str, calls: Sequence[NativeCall]) -> dict[str, Any]:
+    """An assistant's message that makes calls. Arguments that are no object go back as a text inside of one: many
+    endpoints refuse a history that holds them."""
+    functions = [
+        {
+            "name": each.name,
+            "arguments": each.arguments if _has_arguments(each) else json.dumps(_shown_call(each).arguments),
+        }
+        for each in calls
+    ]
+    ids = [call.id for call in calls]
+    made = [{"id": i, "type": "function", "function": each} for i, each in zip(ids, functions, strict=True)]
+    return {"role": "assistant", "content": words or None, "tool_calls": made}
 
 
 def _parts(text: str, images: Sequence[str]) -> str | list[dict[str, Any]]:
@@ -398,12 +431,24 @@ def _parts(text: str, images: Sequence[str]) -> str | list[dict[str, Any]]:
     return [*first, *({"type": "image_url", "image_url": {"url": url}} for url in images)]
 
 
-def _calls_in(text: str, names: Mapping[str, Sequence[str]], style: str) -> tuple[str, Sequence[Call]]:
-    """What stands before the calls of a reply, and the calls; none where anything stands behind them."""
-    before, reading = split_calls(text, style, names)
+def _calls_in(
+    action: str, text: str, index: int, names: Mapping[str, Sequence[str]], style: str
+) -> tuple[str, list[NativeCall]]:
+    """What stands before the calls of a reply, and the calls: those beside its text, else those written in it, unless
+    anything stands behind them.
+
+    Args:
+        action: the reply; ``text`` is what of it is sent, message ``index`` of the conversation.
+    """
+    if isinstance(action, ActionWithCalls):
+        return clean(action.words), list(action.calls)
+    before, reading = split_calls(text, style, names) if names else (text, Reading())
     if not reading.calls or text[len(before) :].strip() != write_calls(reading.calls, style, names).strip():
         return text, []
-    return before.rstrip("\n"), reading.calls
+    return before.rstrip("\n"), [
+        NativeCall(f"call{index:03d}{number:02d}", name, json.dumps(dict(arguments)))
+        for number, (name, arguments) in enumerate(reading.calls)
+    ]
 
 
 def _without_thought(text: str) -> str:

@@ -86,6 +86,15 @@ class TokenAgent(ABC):
         name = self.renderer.tokenizer.name_or_path
         return {"model": name, "revision": revision_of(name), "sampling": sampling}
 
+    @property
+    def call_style(self) -> str:
+        """How the chat template writes calls, one of `rlvr.envs.tools.STYLES`.
+
+        Raises:
+            ValueError: it shows no tools, or writes calls in none of the styles.
+        """
+        return self.renderer.call_style
+
     def _sampling_options(self) -> dict[str, Any]:
         """How tokens are drawn."""
         return {}

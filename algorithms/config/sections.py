@@ -133,6 +133,8 @@ class EnvSection(Section):
     """Whether the environment's system prompt is said."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """What else gym.make is given, such as few_shot, data_files or prompt_style."""
+    native_tools: bool = False
+    """Leave the environment's tools to the model's chat template, and read calls as that template writes them."""
     batch_size: int = Field(default=256, ge=1)
     """Episodes under way at once."""
     workers: int = Field(default=0, ge=0)
@@ -165,6 +167,8 @@ class EnvSection(Section):
     def _served(self) -> EnvSection:
         if self.servers and self.settings:
             raise ValueError("env.settings: those of a served environment are given to `rlvr serve`, by --set")
+        if self.servers and self.native_tools:
+            raise ValueError("env.native_tools: tools of a served environment are given to `rlvr serve`, by --set")
         if self.token_env and not self.servers:
             raise ValueError("env.token_env is for env.servers, of which there are none")
         if self.backend == "ray" and self.servers:

@@ -8,8 +8,10 @@ from typing import Any, Final
 
 from rlvr.agents.evaluation.same_tasks import refusal
 from rlvr.agents.players.self_play import plays_models
-from rlvr.algorithms.config import ConfigError, EnvSection
+from rlvr.algorithms.config import ConfigError, EnvSection, TrainConfig
+from rlvr.envs.core.code_rule import make_env
 from rlvr.envs.tasks.digests import differing_parts, env_digest
+from rlvr.envs.tools.with_tools import has_tools, with_native_tools
 
 OUTAGE_SECONDS = 45.0  # that episodes wait where no server is there; making an environment may take 60
 # By its name alone, as any environment of Gymnasium's: the learner does not know the adapters.
@@ -39,6 +41,28 @@ def env_source(env: EnvSection, settings: Mapping[str, Any], split: str) -> tupl
     token = os.environ[env.token_env] if env.token_env else None
     patience = OUTAGE_SECONDS if env.timeout is None else min(OUTAGE_SECONDS, env.timeout / 2)
     return SERVED, {"url": env.servers, "token": token, "env": env.id, "patience": patience, **task}
+
+
+def leave_tools(config: TrainConfig, call_style: Callable[[], str]) -> TrainConfig:
+    """The config with what ``env.native_tools`` means in ``env.settings``: where tools are shown, how they are called.
+
+    Args:
+        call_style: of the model's chat template; asked where the environment has tools.
+
+    Raises:
+        ConfigError: it has none, or the chat template shows none.
+    """
+    section = config.env
+    env = make_env(section.id, **section.settings, split=section.split)
+    try:
+        if not has_tools(env):
+            raise ValueError(f"{section.id} has no tools: leave it out, or give some, env.settings.tools")
+        settings = with_native_tools(env, section.settings, call_style())
+    except ValueError as error:
+        raise ConfigError(f"env.native_tools: {error}") from error
+    finally:
+        env.close()
+    return config.model_copy(update={"env": section.model_copy(update={"settings": settings})})
 
 
 def digests_of(train: Any, evaluation: Any) -> dict[str, str]:

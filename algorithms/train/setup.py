@@ -31,7 +31,7 @@ from rlvr.algorithms.runs.checkpoints import frozen_digest
 from rlvr.algorithms.runs.run_folder import RunFolder, SilentFolder, Stopwatch
 from rlvr.algorithms.runs.trackers import open_tracker
 from rlvr.algorithms.sampling.collect import TaskOrder, ValidSteps
-from rlvr.algorithms.sampling.env_source import digests_of, env_source
+from rlvr.algorithms.sampling.env_source import digests_of, env_source, leave_tools
 from rlvr.algorithms.sampling.opponents import LearnerOpponents
 from rlvr.algorithms.sampling.protocol import PolicyWeights
 from rlvr.algorithms.schedules.schedules import build_schedule
@@ -72,7 +72,7 @@ class RunSetup:
             # Of what is trained on, and of what is evaluated: made now, so that a table that is not there is said now.
             self.env_digests = digests_of(self.rollout, self.rollout_of(self.agent, config.evaluation.split))
             if not resume:
-                self.folder.write_config(to_yaml(config))
+                self.folder.write_config(to_yaml(self.config))
         except BaseException:
             if hasattr(self, "sampler"):
                 self.sampler.close()
@@ -104,6 +104,8 @@ class RunSetup:
                 f"{config.model.name} names no end-of-sequence token, so no reply of it could end: set eos_token in "
                 "its tokenizer_config.json, or eos_token_id in its generation_config.json"
             )
+        if config.env.native_tools:
+            config = self.config = leave_tools(config, lambda: self.renderer.call_style)
         self.opponents = LearnerOpponents(config, self.model, self.tokenizer)
         if self.opponents.pool is not None and self.world.size > 1:
             raise ConfigError("the opponent 'pool' goes with one process: shards cannot be copied")

@@ -178,6 +178,10 @@ class Task(Generic[S]):
         """
         return ()
 
+    def tool_schemas(self, state: S) -> Sequence[Mapping[str, Any]] | None:
+        """``tools`` of the task of a first state, for tasks of which each has tools of its own."""
+        return self.tools
+
     def image(self, state: S) -> Any:
         """The image beside ``observe``'s text, only asked when ``image_shape`` is set: an array [H, W, 3] of uint8.
 

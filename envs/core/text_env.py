@@ -178,8 +178,8 @@ class TextEnv(gym.Env[Any, str]):
             info["system"] = task.system
         if examples := self._expert_turns(level, observation) or as_turns(task.worked_examples(state)):
             info["examples"] = examples
-        if task.tools:
-            info["tools"] = task.tools
+        if tools := task.tool_schemas(state):
+            info["tools"] = tools
         if level in self._scores_below_1:
             info["best_score"] = self._scores_below_1[level]
         if self.render_mode:

@@ -94,6 +94,9 @@ class Mixture(Task[Mixed]):
         inner, verdict, terminated, role = self._task(state).apply(state.inner, action)
         return Transition(Mixed(state.part, inner), verdict, terminated, role)
 
+    def tool_schemas(self, state: Mixed) -> Sequence[Mapping[str, Any]] | None:
+        return self._task(state).tool_schemas(state.inner)
+
     def image(self, state: Mixed) -> Any:
         return self._task(state).image(state.inner)
 
@@ -179,9 +182,8 @@ class MixtureEnv(TextEnv):
         }
         self._info = {**self._identity, **there, "turn": 0, "role": "user"}
         info |= there
-        for name in ("system", "tools"):
-            if value := getattr(part.env.task, name):
-                info[name] = value
+        if system := part.env.task.system:
+            info["system"] = system
         return observation, info
 
     def _draw(self, split: str | None, level: int, seed: int, index: int) -> Mixed:

@@ -11,6 +11,9 @@ xml     ``<search><query>x</query></search>``, or with one argument ``<search>x<
 fenced  a fence marked ``search``: an object of arguments, or with one argument its text
 ======  ==========================================================================================
 
+Endpoints give calls beside the text (`ActionWithCalls`): those are carried out as they were given, and the text is not
+read for any.
+
 A reply is read once, from left to right, and a call is read as a whole: nothing in its arguments ends it, or counts for
 the rest of the reply. Outside of calls, what is thought calls nothing, nor does what stands behind a chat control token
 or in forged tool output. Every reader takes time that grows no faster than the text.
@@ -75,18 +78,73 @@ class Call(NamedTuple):
     arguments: Mapping[str, Any]
 
 
+class NativeCall(NamedTuple):
+    """A call as an endpoint gives it: its id, the tool's name, and its arguments, JSON as the model wrote it."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class ActionWithCalls(str):
+    """An action that calls tools natively. Its text shows the calls, for readers; environments carry out ``calls``.
+
+    Attributes:
+        words: what the policy says beside the calls; no environment grades it.
+        calls: in the order in which they are carried out.
+    """
+
+    words: str
+    calls: tuple[NativeCall, ...]
+
+    def __new__(cls, text: str, words: str, calls: Sequence[NativeCall]) -> ActionWithCalls:
+        """The action of a text, words and calls."""
+        action = super().__new__(cls, text)
+        action.words, action.calls = words, tuple(calls)
+        return action
+
+    def __getnewargs__(self) -> tuple[str, str, tuple[NativeCall, ...]]:  # type: ignore[override]  # str's has the text
+        return str(self), self.words, self.calls
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a record holds beside the text, plain JSON; `action_of_record` reads it."""
+        return {"words": self.words, "calls": [call._asdict() for call in self.calls]}
+
+
+def action_of_record(text: str, record: Mapping[str, Any] | None) -> str:
+    """The action of its text and what `ActionWithCalls.to_dict` made; the text where that is None.
+
+    Raises:
+        KeyError, TypeError, ValueError: the record is no such thing.
+    """
+    if record is None:
+        return text
+    calls = [NativeCall(*(_text(call[name]) for name in NativeCall._fields)) for call in record["calls"]]
+    return ActionWithCalls(text, _text(record["words"]), calls)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a call's id, name and arguments are texts, got {type(value).__name__}")
+    return value
+
+
 class Reading(NamedTuple):
     """What a reply calls. ``problem`` says what is wrong with a call that cannot be read; then ``calls`` is empty.
 
-    A reply without any call has neither.
+    A reply without any call has neither. ``native`` has each call that came beside the text, or what is wrong with it;
+    each of them is answered by itself.
     """
 
     calls: tuple[Call, ...] = ()
     problem: str = ""
+    native: tuple[Call | str, ...] = ()
 
 
 def read_calls(reply: str, style: str, tools: Mapping[str, Sequence[str]]) -> Reading:
     """The calls of a reply, in order. Never raises for what a model may write.
+
+    Calls that stand beside the text (`ActionWithCalls`) are taken from there, and the text is not read.
 
     Args:
         tools: for each tool's name the names of its arguments; styles that need no names do not look at them.
@@ -107,6 +165,8 @@ def split_calls(reply: str, style: str, tools: Mapping[str, Sequence[str]]) -> t
     """
     if style not in STYLES:
         raise ValueError(f"style {style!r} is none of {', '.join(STYLES)}")
+    if isinstance(reply, ActionWithCalls):
+        return reply.words, _native(reply.calls)
     if len(reply) > MAX_REPLY:
         return reply, Reading(problem=f"a reply may have {MAX_REPLY:,} characters")
     if _SIGNS.get(style, "") not in reply:
@@ -118,6 +178,23 @@ def split_calls(reply: str, style: str, tools: Mapping[str, Sequence[str]]) -> t
         return reply, Reading(problem=scan.problem)
     before = len(reply) - len(message)
     return reply[: before + scan.starts[0]] if scan.calls else reply, Reading(tuple(scan.calls))
+
+
+def _native(calls: Sequence[NativeCall]) -> Reading:
+    """What calls beside a text are, each with its arguments read."""
+    native: list[Call | str] = []
+    for number, (_, name, arguments) in enumerate(calls):
+        try:
+            if number >= MAX_CALLS:
+                raise Unreadable(f"a reply may hold {MAX_CALLS} calls")
+            if len(arguments) > MAX_REPLY:
+                raise Unreadable(f"the arguments of {name[:64]} may have {MAX_REPLY:,} characters")
+            native.append(Call(name, parse_object(arguments, f"the text of the arguments of {name[:64]}")))
+        except Unreadable as error:
+            native.append(str(error))
+    problems = [each for each in native if isinstance(each, str)]
+    read = () if problems else tuple(each for each in native if isinstance(each, Call))
+    return Reading(read, problems[0] if problems else "", tuple(native))
 
 
 def write_call(call: Call, style: str, names: Sequence[str] = ()) -> str:

@@ -12,9 +12,9 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, wrong
-from rlvr.envs.tools.calls import STYLES, Call, read_calls, write_call
+from rlvr.envs.tools.calls import Call, read_calls, write_call
 from rlvr.envs.tools.tool import MAX_OUTPUT, Tool, ToolFault, example_call, instructions, named
-from rlvr.envs.tools.turn import carry_out
+from rlvr.envs.tools.turn import carry_out, require_call_settings
 
 W = TypeVar("W")
 
@@ -55,10 +55,7 @@ class ToolTask(Task[Session[W]]):
         max_calls: int | None = None,
         max_output: int = MAX_OUTPUT,
     ) -> None:
-        if tool_style not in STYLES:
-            raise ValueError(f"tool_style {tool_style!r} is none of {', '.join(STYLES)}")
-        if tools_in not in ("system", "template"):
-            raise ValueError(f"tools_in {tools_in!r} is neither system nor template")
+        require_call_settings(tool_style, tools_in)
         if max_calls is not None and max_calls < 0:
             raise ValueError(f"max_calls must be at least 0, got {max_calls}")
         if max_output < 1:
@@ -163,9 +160,9 @@ class ToolTask(Task[Session[W]]):
         arguments: dict[str, Any] = {name: str(rng.randint(0, 9)) for name in drawn.names}
         return write_call(Call(drawn.name, arguments), self.tool_style, drawn.names)
 
-    def form_example(self, state: Session[W]) -> str:
-        """A call: a reply without one is judged, or answered, as it stands."""
-        return example_call(self.toolset[0], self.tool_style)
+    def form_example(self, state: Session[W]) -> str | None:
+        """A call: a reply without one is judged, or answered, as it stands. None where a template shows the form."""
+        return None if self.tools else example_call(self.toolset[0], self.tool_style)
 
     def out_of_turns(self, state: Session[W], turns: int) -> Verdict:
         """Wrong: the policy called and called, and never replied."""

@@ -6,24 +6,28 @@ tool says is never read for an answer.
 
 from __future__ import annotations
 
+import inspect
 import json
 import random
 import re
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+import gymnasium as gym
+
+from rlvr.envs.core.code_rule import make_env
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict
-from rlvr.envs.tools.calls import STYLES, Call, read_calls
+from rlvr.envs.tools.calls import Call, read_calls
 from rlvr.envs.tools.kits import Kit
 from rlvr.envs.tools.registry import ToolChoice, kit_of
 from rlvr.envs.tools.sessions import Handle, Sessions, when_safe
 from rlvr.envs.tools.tool import MAX_OUTPUT, SessionLost, Tool, ToolError, ToolFault, example_call, instructions, named
-from rlvr.envs.tools.turn import carry_out
+from rlvr.envs.tools.turn import carry_out, require_call_settings
 
 LiveSessions = dict[int, Any]  # by the number of their kit
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,16}\b")
@@ -85,10 +89,7 @@ class WithTools(Task[ToolsState]):
         seconds: float = 10.0,
         max_output: int = MAX_OUTPUT,
     ) -> None:
-        if style not in STYLES:
-            raise ValueError(f"style {style!r} is none of {', '.join(STYLES)}")
-        if tools_in not in ("system", "template"):
-            raise ValueError(f"tools_in {tools_in!r} is neither system nor template")
+        require_call_settings(style, tools_in)
         if isinstance(tools, str) or not isinstance(tools, Sequence):
             raise TypeError(f'tools is a list of names, kits or functions, such as ["python"], not {tools!r:.80}')
         if max_calls < 1 or seconds <= 0 or max_output < 1:
@@ -195,9 +196,9 @@ class WithTools(Task[ToolsState]):
         return self.task.sample_action(state.inner, rng)
 
     def form_example(self, state: ToolsState) -> str | None:
-        """A call after one that could not be carried out, else the inner task's own."""
+        """A call after one that could not be carried out, unless a template shows the form; else the inner task's."""
         if state.tool_output:
-            return example_call(next(iter(self._tools.values())), self.style)
+            return None if self.tools else example_call(next(iter(self._tools.values())), self.style)
         return self.task.form_example(state.inner)
 
     def out_of_turns(self, state: ToolsState, turns: int) -> Verdict:
@@ -409,3 +410,62 @@ def _digest(output: str) -> str:
 def written(name: str, arguments: Mapping[str, Any]) -> MadeCall:
     """A call to be kept in a state, before it is made."""
     return MadeCall(name, json.dumps(arguments, sort_keys=True))
+
+
+# environments whose tools are the endpoint's or the template's
+
+
+def with_native_tools(env: gym.Env[Any, Any], settings: Mapping[str, Any], style: str | None = None) -> dict[str, Any]:
+    """The settings of an environment whose tools are left to the endpoint or the chat template, and not shown in the
+    system prompt, unless ``tools_in`` stands among them. Those of an environment without tools stay as they are.
+
+    Args:
+        env: made with the settings.
+        style: how calls in the text are written, one of ``rlvr.envs.tools.STYLES``, where the settings name no style.
+
+    Raises:
+        ValueError: the environment has tools and no ``tools_in``.
+    """
+    task, chosen = getattr(env.unwrapped, "task", None), dict(settings)
+    if parts := [part.env for part in getattr(task, "parts", ()) if hasattr(part, "env")]:  # of a mixture
+        named = [dict(part) if isinstance(part, Mapping) else {"id": part} for part in chosen.get("envs", ())]
+        pairs = zip(parts, named, strict=False)
+        return chosen | {"envs": [with_native_tools(part, mapping, style) for part, mapping in pairs]}
+    if hasattr(task, "given"):  # `WithTools`
+        name = "tools" if "tools" in chosen else "options"  # of the world of an MCP server
+        options = chosen.get(name) or {}
+        options = dict(options) if isinstance(options, Mapping) else {name: options}
+        return chosen | {name: {"tools_in": "template"} | ({"style": style} if style else {}) | options}
+    if not hasattr(task, "tool_style"):
+        return chosen
+    if "tools_in" not in inspect.signature(type(task)).parameters:
+        raise ValueError(
+            f"{type(task).__name__} shows its tools in the text alone: its constructor takes no tools_in, see ToolTask"
+        )
+    return {"tools_in": "template"} | ({"tool_style": style} if style else {}) | chosen
+
+
+def native_settings(env_id: str, settings: Mapping[str, Any], style: Callable[[], str] | None = None) -> dict[str, Any]:
+    """`with_native_tools` of an environment by its id; ``style`` is asked where it has tools.
+
+    Raises:
+        ValueError: as `with_native_tools`.
+    """
+    env = make_env(env_id, **settings)
+    try:
+        return with_native_tools(env, settings, style() if style is not None and has_tools(env) else None)
+    finally:
+        env.close()
+
+
+def has_tools(env: gym.Env[Any, Any]) -> bool:
+    """Whether an environment may have tools: one of somebody else's tells it at ``reset`` alone."""
+    task = getattr(env.unwrapped, "task", None)
+    parts = [part.env for part in getattr(task, "parts", ()) if hasattr(part, "env")]
+    return task is None or hasattr(task, "given") or hasattr(task, "tool_style") or any(map(has_tools, parts))
+
+
+def call_style(env: gym.Env[Any, Any]) -> str:
+    """How the environment reads a call in the text; ``hermes`` where it says nothing."""
+    task = getattr(env.unwrapped, "task", None)
+    return str(getattr(task, "tool_style", None) or getattr(task, "style", None) or "hermes")

@@ -64,6 +64,7 @@ def evaluate(
     seed: int = 0,
     record: "_Path | None" = None,
     settings: "_typing.Mapping[str, _typing.Any] | None" = None,
+    native_tools: bool = False,
 ) -> "_Evaluation":
     """Play the test split of an environment with an agent and sum up, as ``rlvr eval`` does.
 
@@ -73,7 +74,14 @@ def evaluate(
     from rlvr.envs.core.registry import full_id
 
     return evaluate_env(
-        full_id(env), agent, episodes=episodes, samples=samples, seed=seed, record=record, settings=settings
+        full_id(env),
+        agent,
+        episodes=episodes,
+        samples=samples,
+        seed=seed,
+        record=record,
+        settings=settings,
+        native_tools=native_tools,
     )
 
 

@@ -20,13 +20,14 @@ import pytest
 from rlvr.adapters import rows
 from rlvr.adapters import testing as kit
 from rlvr.adapters.serving.policy_endpoint import PolicyEndpoint
-from rlvr.adapters.spec import EpisodeSession, TaskSpec, with_native_tools
+from rlvr.adapters.spec import EpisodeSession, TaskSpec
 from rlvr.adapters.suites import openenv_harness as adapter
 from rlvr.adapters.suites import openenv_sessions as sessions
 from rlvr.adapters.suites.openreward import OpenRewardServer
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.text_env import TextEnv
 from rlvr.envs.core.verdict import correct, wrong
+from rlvr.envs.tools.with_tools import with_native_tools
 
 from .loopback_app import free_socket, serving
 

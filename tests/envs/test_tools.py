@@ -30,6 +30,7 @@ from rlvr.envs.tools import (
     tool,
     write_call,
 )
+from rlvr.envs.tools.calls import Reading
 from rlvr.envs.tools.search import Document, Index
 from rlvr.envs.tools.sessions import Sessions
 
@@ -112,13 +113,13 @@ def test_words_around_a_call_and_several_calls(style: str):
 )
 def test_thoughts_forged_turns_and_forged_output_call_nothing(style: str, around: str):
     reading = read_calls(around.format(write_call(Call("python", {"code": "1"}), style)), style, NAMES)
-    assert reading == ((), "")
+    assert reading == Reading()
 
 
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("text", ["", "\\boxed{3}", "The answer is 4 < 5.", "I would search.", '"search"', "[1, 2]"])
 def test_prose_and_answers_are_no_calls(style: str, text: str):
-    assert read_calls(text, style, NAMES) == ((), "")
+    assert read_calls(text, style, NAMES) == Reading()
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ Rules are written once: they are the policy that is read, what some tools check,
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rlvr.envs.agentic.services.cases import SIZES, new_case
@@ -17,10 +18,10 @@ from rlvr.envs.agentic.services.world import DOMAINS, VARIANTS, policy, world
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, wrong
 from rlvr.envs.rewards.extraction import visible_text
-from rlvr.envs.tools import STYLES, Call, Session, instructions, read_calls, write_call
+from rlvr.envs.tools import Call, Session, instructions, read_calls, write_call
 from rlvr.envs.tools.calls import Reading
 from rlvr.envs.tools.tool import MAX_OUTPUT, example_call, named, shown
-from rlvr.envs.tools.turn import carry_out
+from rlvr.envs.tools.turn import carry_out, require_call_settings
 
 SPOKE: Final = Verdict(0.0, "partial", reason="spoke to the customer")
 MAX_MESSAGE: Final = 4_000  # characters of a message that are read
@@ -43,7 +44,7 @@ class Service(Task[Session[ServiceVisit]]):
 
     Args:
         domains: whose worlds are played; all of the split if None.
-        tool_style: how calls are written, one of ``rlvr.envs.tools.STYLES``.
+        tool_style, tools_in: see ``ToolTask``; each world has tools of its own.
         max_output: characters of a call's output that are shown.
     """
 
@@ -54,21 +55,21 @@ class Service(Task[Session[ServiceVisit]]):
         *,
         domains: tuple[str, ...] | list[str] | None = None,
         tool_style: str = "hermes",
+        tools_in: str = "system",
         max_output: int = MAX_OUTPUT,
     ) -> None:
-        if tool_style not in STYLES:
-            raise ValueError(f"tool_style {tool_style!r} is none of {', '.join(STYLES)}")
+        require_call_settings(tool_style, tools_in)
         if max_output < 1:
             raise ValueError(f"max_output must be at least 1, got {max_output}")
         self.domains: tuple[str, ...] = DOMAINS if domains is None else tuple(domains)
         if isinstance(domains, str) or not self.domains or not set(self.domains) <= set(DOMAINS):
             raise ValueError(f"domains={domains!r} must be a list of some of {', '.join(DOMAINS)}")
-        self.tool_style, self.max_output = tool_style, max_output
+        self.tool_style, self.tools_in, self.max_output = tool_style, tools_in, max_output
         example = write_call(Call("tool_name", {"argument": 1}), tool_style, ("argument",))
+        form = f"To call a tool, write for example\n{example}\nand nothing after it; its output comes back to you. "
         self.system = (
-            "You are a service desk. You get its rules, its tools and what a customer says. To call a tool, write for "
-            f"example\n{example}\nand nothing after it; its output comes back to you. Whatever is not a call is said "
-            "to the customer, in plain text."
+            f"You are a service desk. You get its rules, its tools and what a customer says. "
+            f"{form if tools_in == 'system' else ''}Whatever is not a call is said to the customer, in plain text."
         )
 
     # the task
@@ -99,10 +100,11 @@ class Service(Task[Session[ServiceVisit]]):
         case = state.world.case
         desk = desk_of(case.world.key)
         tools = instructions(tuple(desk.tools.values()), self.tool_style).rpartition("\nTo call one")[0]
+        shown_here = f"{tools}\n\n" if self.tools_in == "system" else ""
         caller = "" if case.world.size.identify else f"The caller is identified: {case.world.person} {case.owner}.\n"
         return (
-            f"This is {case.world.domain.desk}.\n\nRules\n{policy(case.world)}\n\n{tools}\n\n"
-            f"{caller}Customer: {case.opening}"
+            f"This is {case.world.domain.desk}.\n\nRules\n{policy(case.world)}\n\n"
+            f"{shown_here}{caller}Customer: {case.opening}"
         )
 
     def apply(self, state: Session[ServiceVisit], action: str) -> Transition:
@@ -152,8 +154,15 @@ class Service(Task[Session[ServiceVisit]]):
         arguments: dict[str, Any] = {name: str(rng.randint(0, 9)) for name in drawn.names}
         return write_call(Call(drawn.name, arguments), self.tool_style, drawn.names)
 
-    def form_example(self, state: Session[ServiceVisit]) -> str:
-        """A call of the world's first tool."""
+    def tool_schemas(self, state: Session[ServiceVisit]) -> Sequence[Mapping[str, Any]] | None:
+        """The tools of the state's world, where a template shows them."""
+        tools = desk_of(state.world.case.world.key).tools.values()
+        return None if self.tools_in == "system" else [each.schema() for each in tools]
+
+    def form_example(self, state: Session[ServiceVisit]) -> str | None:
+        """A call of the world's first tool; None where a template shows the form."""
+        if self.tools_in != "system":
+            return None
         return example_call(next(iter(desk_of(state.world.case.world.key).tools.values())), self.tool_style)
 
     def out_of_turns(self, state: Session[ServiceVisit], turns: int) -> Verdict:

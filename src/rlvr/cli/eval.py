@@ -116,10 +116,14 @@ def _measure(
     from rlvr.agents.conversation import capability
     from rlvr.agents.evaluation.records import remove_if_empty
     from rlvr.cli.eval_agents import agent_of
+    from rlvr.envs.tools.with_tools import has_tools
 
     agent = agent_of(options, env_settings)
     try:
         plans = [_plan(env_id, settings, count, agent, options) for env_id, (settings, count) in entries.items()]
+        if options.native_tools and not any(has_tools(rollout.env) for rollout, _ in plans):
+            named = ", ".join(entries)
+            raise ValueError(f"{named} has no tools for --native-tools: leave it out, or give some, --set tools=[…]")
         if options.dry_run:
             return _dry_run(plans, options)
         options.new = options.out is None  # nobody has named a file
@@ -162,9 +166,8 @@ Plan = tuple["Rollout", "list[RolloutRequest]"]
 def _plan(env_id: str, settings: dict[str, Any], count: int | None, agent: Agent, options: argparse.Namespace) -> Plan:
     from rlvr.agents import Rollout, task_requests
 
-    rollout = Rollout(
-        env_id, agent, batch_size=options.batch_size, use_system=not options.no_system, env_settings=settings
-    )
+    how = {"batch_size": options.batch_size, "native_tools": bool(options.native_tools)}
+    rollout = Rollout(env_id, agent, use_system=not options.no_system, env_settings=settings, **how)
     if options.score:
         from rlvr.agents.evaluation.likelihood import require_choices
 
@@ -518,6 +521,12 @@ def _add_tasks(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--episodes", type=int, help="how many tasks; all rows of a table, else 100, if left out")
     group.add_argument("--samples", type=int, default=1, help="episodes on each task")
     group.add_argument("--seed", type=int, default=0, help="decides the tasks and the sampling")
+    group.add_argument(
+        "--native-tools",
+        action="store_true",
+        default=None,  # as in records of before there was this option
+        help="leave tools to the endpoint's `tools`, or to the model's chat template",
+    )
     add_settings(group)
 
 
