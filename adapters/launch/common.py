@@ -125,7 +125,7 @@ def classify_rest(t: Translation) -> None:
 def _native_tools(t: Translation) -> None:
     if t["env.native_tools"]:
         t.refuse(
-            "env.native_tools", "only our learner finds out how a template writes calls: set tools_in in env.settings"
+            "env.native_tools", "our learner alone asks a template how it writes calls: set tools_in in env.settings"
         )
     else:
         t.unused("env.native_tools", "tools are shown as env.settings say")
