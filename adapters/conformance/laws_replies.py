@@ -75,12 +75,13 @@ def check_scored(evidence: Evidence) -> Iterator[LawFinding]:
 def _beside_candidates(exchange: GatewayExchange, choice: GatewayChoice) -> Iterator[LawFinding]:
     """A token's number beside those of the most likely tokens there."""
     for at, score in enumerate(choice.scores or ()):
-        candidates = dict(score.top)
-        best = max(candidates.values(), default=None)
-        if best is None or not candidates or math.isnan(score.logprob):
+        best = max((value for _, value in score.top), default=None)
+        if best is None or math.isnan(score.logprob):
             continue
-        mass = math.fsum(math.exp(min(value, 1.0)) for value in candidates.values())
-        listed = candidates.get(score.token)
+        mass = math.fsum(math.exp(min(value, 1.0)) for _, value in score.top)
+        # Parts of a character have one name, often "", so the nearest of that name is meant.
+        named = [value for token, value in score.top if token == score.token]
+        listed = min(named, key=lambda value: abs(value - score.logprob), default=None)
         if listed is not None and abs(listed - score.logprob) > ROUNDING + 1e-4:
             detail = f"{score.token!r} has another number among the candidates"
             yield broken(where(exchange, choice), detail, at, listed, score.logprob)

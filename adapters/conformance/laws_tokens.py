@@ -350,7 +350,11 @@ def _results(evidence: Evidence) -> Iterator[LawFinding]:
             yield broken(where(long), f"{missing[0]!r} of the call and its result is not in the prompt")
         elif ARGUMENTS not in decoded:
             yield broken(
-                where(long), "the arguments of an earlier call were written anew", None, ARGUMENTS, decoded[-400:]
+                where(long),
+                "the arguments of an earlier call do not stand there as sent",
+                None,
+                ARGUMENTS,
+                decoded[-400:],
             )
         else:
             yield holds(where(long), "the call and its result stand in the prompt letter for letter")

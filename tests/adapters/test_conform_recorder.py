@@ -278,6 +278,7 @@ def reply_of(*pairs: tuple[str, float], top: list[tuple[str, float]] | None = No
         ([("a", -0.7), ("b", -1.0)], "'a' has another number among the candidates"),
         ([("b", -0.5), ("c", -2.0)], "the sampled token is no candidate, and has the number of the most likely one"),
         ([("b", -0.9), ("c", -2.0)], "it is above that of every candidate"),
+        ([("a", -0.5), ("a", -3.7)], ""),  # parts of characters have one name
         ([("a", -0.5), ("b", -0.1)], "the candidates' probabilities add up to more than 1"),
     ],
 )
