@@ -56,6 +56,7 @@ def self_teacher_logprobs(played: Played, sources: Sources) -> dict[str, Any]:
     if taught:
         with scorer.averaged():
             scores = scorer.logprobs([behind[index] for index in taught], sources.teacher)  # [b, T']
+        # A_t = log pi(y_t | hint, x, y_<t) - log mu(y_t | x, y_<t)    [b, T'] -> [B, T]  SDPO, 2601.20802
         for index, row in zip(taught, scores, strict=True):
             length = len(episodes[index].tokens)
             shift = len(behind[index]) - length  # a hint moves all tokens after it

@@ -22,6 +22,7 @@ def reference_answer(env: Any, episode: Episode) -> str | None:
     """The answer of an episode's task: "" where the task has none, None where nobody tells (a served environment)."""
     if not isinstance(env, TextEnv):
         return None
+    # asked of a twin, so that the episode under way in this one stays as it is
     twin = env.spawn()
     twin.reset(seed=episode.seed, options=options_of(episode))
     return twin.direct_answer() or ""
@@ -37,6 +38,7 @@ def feedback_of(verdict: Verdict, answer: str | None) -> str:
         return "correct"
     if answer is None or not verdict.reason:
         return verdict.status
+    # word by word: a reason spells the answer in a sentence of its own
     words = {word.casefold() for word in _WORD.findall(answer.replace("\\boxed", ""))}
     reason = _WORD.sub(lambda word: HIDDEN if word[0].casefold() in words else word[0], verdict.reason)
     return f"{verdict.status}: {reason}"
@@ -69,6 +71,7 @@ def hints(episodes: Sequence[Episode], env: Any, kinds: Sequence[str]) -> list[s
         solutions = {group: solution_of(each) for group, each in zip(firsts, shown, strict=True) if each.success}
     texts = feedback_texts(episodes, env) if "feedback" in kinds else []
     for index, episode in enumerate(episodes):
+        # the first success, not the shortest: which it is must not depend on what was sampled
         siblings = [i for i in successes if i != index and episodes[i].group == episode.group]
         if "sibling" in kinds and siblings:
             parts[index].append(f"A solution:\n{solution_of(episodes[siblings[0]])}")
@@ -81,6 +84,7 @@ def hints(episodes: Sequence[Episode], env: Any, kinds: Sequence[str]) -> list[s
 
 def solution_of(episode: Episode) -> str:
     """The actions of an episode, with the observations between them."""
+    # the first observation is the task, which the prompt holds anyway
     texts = [text for turn in episode.turns for text in (turn.observation, turn.action)]
     return "\n".join(texts[1:])
 
@@ -95,8 +99,10 @@ def behind_condition(renderer: Renderer, episode: Episode, condition: str) -> To
     opening = episode.opening()
     messages = [*opening, episode.turns[0].message()]
     prompt = Conversation(episode.key, messages, tools=episode.tools, opening=len(opening))
+    # c + x in place of x, then y as it was sampled    [T] -> [T + |c|]
     tokens = TokenSequence()
     tokens.append_context(renderer.render(prompt, condition))
+    # from the first sampled token on: the prompt before it is the one that has the condition
     tokens.extend(episode.tokens.piece(episode.tokens.mask.index(1), len(episode.tokens)))
     return tokens
 

@@ -21,6 +21,7 @@ class Audit(EpisodeFilter):
 
     def added_rewards(self, episodes: Sequence[Episode], config: Any, step: int) -> Sequence[float]:
         share = config.selection.audit_share
+        # by the key, so that a run that goes on reads the same episodes
         # R_i <- true R_i   of hacks among a share of all episodes       [G]
         return [
             (episode.true_reward or 0.0) - episode.reward

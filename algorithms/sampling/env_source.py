@@ -32,6 +32,7 @@ def env_source(env: EnvSection, settings: Mapping[str, Any], split: str) -> tupl
             raise ConfigError("env.backend: ray holds no opponents that are models: give env.backend: local")
         # the rollout gives up first, and plays the step again elsewhere to see whose fault it was
         timeout = None if env.timeout is None else 2 * env.timeout
+        # one actor without workers: steps in turn are the steps of one process
         made_of = {"env": env.id, "settings": {**settings, **task}}
         return IN_ACTORS, {**made_of, "workers": max(1, env.workers), "timeout": timeout}
     if not env.servers:
