@@ -71,7 +71,7 @@ def hints(episodes: Sequence[Episode], env: Any, kinds: Sequence[str]) -> list[s
         solutions = {group: solution_of(each) for group, each in zip(firsts, shown, strict=True) if each.success}
     texts = feedback_texts(episodes, env) if "feedback" in kinds else []
     for index, episode in enumerate(episodes):
-        # the first success, not the shortest: which it is must not depend on what was sampled
+        # never itself: a sequence that read its own reply would be taught to repeat it
         siblings = [i for i in successes if i != index and episodes[i].group == episode.group]
         if "sibling" in kinds and siblings:
             parts[index].append(f"A solution:\n{solution_of(episodes[siblings[0]])}")
