@@ -123,7 +123,7 @@ class Probes:
         """Several turns each, at several temperatures; the last reply is sent back as it came."""
         self._talk("chat", WORDS)
         self._talk("warm", WORDS, temperature=1.0)
-        self._talk("hot", WORDS, temperature=2.0)
+        self._talk("hot", WORDS, temperature=2.0, max_tokens=2 * TURN_TOKENS)
         self._talk("cut", WORDS, temperature=1.0, max_tokens=5)
         self._talk("verbatim", WORDS, temperature=1.0, skip_special_tokens=False)
         self._talk("unicode", UNICODE_TURNS, max_tokens=2 * TURN_TOKENS)
@@ -133,7 +133,8 @@ class Probes:
         messages: list[Mapping[str, Any]] = [{"role": "system", "content": "Answer in a few words."}]
         for number, text in enumerate(turns):
             messages.append({"role": "user", "content": text})
-            exchange = self._ask(probe, number, [*messages], max_tokens=max_tokens, **fields)
+            # Another seed each turn: with one, flat probabilities give the same words again.
+            exchange = self._ask(probe, number, [*messages], max_tokens=max_tokens, seed=1 + number, **fields)
             if not exchange.reply.choices:
                 return
             messages.append(exchange.reply.choices[0].message)
