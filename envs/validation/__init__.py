@@ -16,9 +16,10 @@ from typing import Any, Final
 import gymnasium as gym
 
 from rlvr.envs.core.text_env import TextEnv
-from rlvr.envs.validation import clear, hack, learnable, parts, sound
+from rlvr.envs.validation import clear, hack, isolation, learnable, parts, sound
 from rlvr.envs.validation.context import CHECKS, Validation, run_check
 from rlvr.envs.validation.report import GROUPS, CheckResult, Finding, Replay, ValidationReport
+from rlvr.envs.validation.search import solutions_by_source
 from rlvr.envs.validation.subject import (
     ApiFault,
     NotApplicable,
@@ -31,7 +32,7 @@ from rlvr.envs.validation.subject import (
 
 __all__ = ["CHECKS", "CheckResult", "Finding", "Replay", "ValidationReport", "validate"]
 
-MODULES: Final = (sound, parts, clear, hack, learnable)
+MODULES: Final = (sound, isolation, parts, clear, hack, learnable)
 TASKS: Final = 8  # of each level
 MANY: Final = 24  # tasks of all levels together, unless more are asked for
 
@@ -84,7 +85,9 @@ def validate(
 
 def ordered() -> list[str]:
     """The ids of all checks in the order in which they are run."""
-    return sorted(CHECKS, key=lambda id: GROUPS.index(CHECKS[id][0].group))
+    # What is looked for in isolation shows best before other checks have left their traces.
+    first = ("runtime.startup", "runtime.episode_isolation")
+    return sorted(CHECKS, key=lambda id: (GROUPS.index(CHECKS[id][0].group), (*first, id).index(id)))
 
 
 def _validated(
@@ -98,7 +101,7 @@ def _validated(
     done: Callable[[CheckResult], None] | None,
 ) -> ValidationReport:
     count = tasks if tasks is not None else max(3, min(TASKS, MANY // subject.levels))
-    validation = Validation(subject, count, seed)
+    validation = Validation(subject, count, seed, solutions_by_source)
     report = ValidationReport(subject.name, [], source_digest=digest_of(subject.env))
     fatal = ""
     for id in ids:

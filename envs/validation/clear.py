@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from rlvr.envs.validation.attacks import boxed
-from rlvr.envs.validation.context import Skip, Validation, check
-from rlvr.envs.validation.probes import probe_messages, probe_prompt, probe_reads, probe_writes, readable
+from rlvr.envs.validation.context import Skip, Validation, check, common_form
+from rlvr.envs.validation.probes import probe_messages, probe_prompt, probe_reads, probe_state, probe_writes, readable
 from rlvr.envs.validation.report import CheckResult, Severity
 from rlvr.envs.validation.subject import NotApplicable, ValidationEpisode
 
@@ -45,6 +45,7 @@ def no_solution_leakage(v: Validation, result: CheckResult) -> None:
     probe_prompt(v, result)
     probe_reads(v, result)
     probe_messages(v, result)
+    probe_state(v, result)
 
 
 def _stands_in_prompts(v: Validation, result: CheckResult) -> None:
@@ -172,8 +173,35 @@ def form(v: Validation, result: CheckResult) -> None:
     """Leave out each word that all solutions share; vary case, blanks, number formats, JSON and paths of solutions."""
     if not v.solved:
         raise Skip("no solution is known to vary")
+    _unasked_wrapping(v, result)
     _unasked_words(v, result)
     _variants(v, result)
+
+
+def _unasked_wrapping(v: Validation, result: CheckResult) -> None:
+    """Leave out what stands around all answers, such as tags: no text shows it, and nothing is paid without it."""
+    solved = [episode for episode in v.solved if len(episode.actions) == 1][:6]
+    replies = [episode.actions[0] for episode in solved]
+    if len(set(replies)) < 3 or max(map(len, replies)) > 200 or any(reply[:1] in "{[" for reply in replies):
+        return
+    head, tail = common_form(replies)
+    marks = [each for each in re.findall(r"[^\s\w]+\w*[^\s\w]*", f"{head} {tail}") if each.strip(".,!?\"' ")]
+    if not marks or any(mark in episode.asked for mark in marks for episode in solved[:2]):
+        return
+    refused = []
+    for episode in solved:
+        text = episode.actions[0][len(head) : len(episode.actions[0]) - len(tail)].strip()
+        with contextlib.suppress(NotApplicable):
+            played = v.plays(episode.ref, [text])
+            result.tries += 1
+            if v.full(played):
+                return
+            refused.append(played)
+    if refused and v.shown(refused[0], v.not_full):
+        text = f"the answer alone, {refused[0].actions[0][:60]!r}, is paid {refused[0].total:g}"
+        around = " … ".join(each.strip() for each in (head, tail) if each.strip())
+        text += f", and no text asks for {around[:60]!r} around it"
+        result.add("unasked form", text, replay=refused[0].replay)
 
 
 def _unasked_words(v: Validation, result: CheckResult) -> None:

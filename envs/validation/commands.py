@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from rlvr.envs.validation.context import Validation
@@ -27,7 +27,13 @@ WRITES: Final = re.compile(
 ENDS: Final = re.compile(r"^(?:submit|done|finish|end|test|run|check|complete|close|stop|<done>)", re.I)
 _SIGNATURE: Final = re.compile(r"(?<![\w.])([a-z_]\w{1,30})\(([^()\n]{0,120})\)")
 _TOOL_KEYS: Final = ("tool", "name", "function", "action", "command", "type", "method")
-_LISTED: Final = re.compile(r"(?i)\b(?:commands?|actions?|moves?)\b[^:\n.]{0,40}:\s*([^.\n]+)")
+_LISTED: Final = re.compile(
+    r"(?i)(?:\b(?:commands?|actions?|moves?|verbs?|options|tools?|can|may)\b[^:\n.]{0,40}:|\breply with)\s*([^.\n]+)"
+)
+# What a prompt writes in capitals behind a command, or in brackets, is an argument.
+_ARGUMENT: Final = r"(?:[A-Z][A-Z_]*\d?|<[a-z_ ]+>|\[[a-z_ ]+\])"
+_FORM: Final = re.compile(rf"(?<!\w)([a-z][a-z_-]*(?: [a-z]+){{0,2}})((?:(?: >)? {_ARGUMENT})+)(?!\w)")
+_NAMED: Final = re.compile(r"(?<![\w./-])[\w-]+\.[a-z]{1,5}\b")
 
 
 def verbs(v: Validation) -> list[str]:
@@ -82,12 +88,21 @@ def enders(v: Validation) -> list[str]:
     """Actions that hand in, or stop: the one that the expert always ends by, and those whose names say so."""
     lasts = {episode.actions[-1] for episode in v.experts if len(episode.actions) > 1}
     several = any(len(episode.actions) > 1 for episode in v.experts)
-    named = [json.dumps(call) for call in templates(v) if ENDS.match(tool_of(call)) and not _has_arguments(call)]
+    named = [json.dumps(call) for call in templates(v) if ENDS.match(tool_of(call)) and not has_arguments(call)]
     words = [word for word in verbs(v) if ENDS.match(word)]
-    return list(dict.fromkeys([*(lasts if several and len(lasts) == 1 else ()), *named, *words]))[:4]
+    listed = _listed_enders(v) if not v.experts else []
+    return list(dict.fromkeys([*(lasts if several and len(lasts) == 1 else ()), *named, *words, *listed]))[:8]
 
 
-def _has_arguments(call: Mapping[str, Any]) -> bool:
+def _listed_enders(v: Validation) -> list[str]:
+    """Commands of the prompt that always end the episode at once, where others of it do not."""
+    commands = unargued_commands(v.plays(v.refs[0], ()).asked)
+    ending = [each for each in commands if all(v.plays(ref, each, turns=1).ended for ref in v.refs[:3])]
+    return ending if len(ending) < len(commands) else []
+
+
+def has_arguments(call: Mapping[str, Any]) -> bool:
+    """Whether a call has an argument that is not empty."""
     return any(bool(value) for key, value in call.items() if key not in _TOOL_KEYS)
 
 
@@ -99,6 +114,46 @@ def plain_commands(prompt: str) -> list[str]:
         if len(commands) >= 2 and all(re.fullmatch(r"[a-z][a-z_-]{0,20}", each) for each in commands):
             return list(dict.fromkeys(commands))
     return []
+
+
+def unargued_commands(prompt: str) -> list[str]:
+    """The commands that a prompt lists and that take no argument, beside others that may."""
+    listed = [
+        each.strip(" `'\"()") for text in _LISTED.findall(prompt) for each in re.split(r"[,;|]|\bor\b|\band\b", text)
+    ]
+    listed += re.findall(r"[`'\"]([a-z][a-z_-]{1,20})[`'\"]", prompt)
+    return [each for each in dict.fromkeys(listed) if re.fullmatch(r"[a-z][a-z_-]{1,20}(?: [a-z]{1,12})?", each)][:12]
+
+
+def filled(prompt: str, values: Iterable[str], more: Iterable[str] = ()) -> Iterator[str]:
+    """Commands of the forms that a prompt shows, such as ``write PATH``, with values in the places of arguments.
+
+    Args:
+        prompt: all that is asked.
+        values: what the last argument may be, the likeliest first.
+        more: what other arguments may be, beside the words and numbers of the prompt.
+    """
+    values, files = list(dict.fromkeys(values)), list(dict.fromkeys(_NAMED.findall(prompt)))
+    words = list(dict.fromkeys([*more, *re.findall(r"[A-Za-z][\w-]*|\d[\w.]*\w|\d", prompt)]))
+    shown = []
+    for verb, arguments in dict.fromkeys(_FORM.findall(prompt)):
+        parts, names = verb.split(), re.findall(_ARGUMENT, arguments)
+        # Of "or answer N", the command is "answer".
+        shown += [(" ".join(parts[begin:]), arguments, names) for begin in range(len(parts))]
+    signed = [name for name, _ in dict.fromkeys(_SIGNATURE.findall(prompt))]
+    for value in values:
+        for verb, arguments, names in shown:
+            pools = [files if re.search("PATH|FILE|path|file", name) else [] for name in names]
+            if len(names) == 1:
+                yield f"{verb} {value}"
+                yield from (f"{verb} {path}\n{value}" for path in pools[0][:4])
+            elif len(names) == 2 and pools[1]:
+                put = arguments.replace(names[0], value, 1)
+                yield from (verb + put.replace(names[1], path) for path in pools[1][:4])
+            elif len(names) == 2:
+                first = pools[0][:4] or [word for word in words if word.lower() not in verb][:40]
+                yield from (verb + arguments.replace(names[1], value).replace(names[0], word, 1) for word in first)
+        yield from (f"{name}({value})" for name in signed)
 
 
 def call_text(call: dict[str, Any], values: dict[str, str]) -> str:

@@ -63,10 +63,17 @@ class Validation:
         subject: the environment.
         tasks: how many tasks of each level a check plays.
         seed: which tasks.
+        search: finds a solution of each task where there is no expert, or none at all.
     """
 
-    def __init__(self, subject: Subject, tasks: int, seed: int) -> None:
-        self.subject, self.count, self.seed = subject, tasks, seed
+    def __init__(
+        self,
+        subject: Subject,
+        tasks: int,
+        seed: int,
+        search: Callable[[Validation], list[ValidationEpisode]] | None = None,
+    ) -> None:
+        self.subject, self.count, self.seed, self.search = subject, tasks, seed, search
         self.refs = subject.refs(tasks, seed)
         self.at: TaskRef | None = None
 
@@ -74,14 +81,28 @@ class Validation:
 
     @cached_property
     def experts(self) -> list[ValidationEpisode]:
-        """The expert's episode of each task, in the order of ``refs``; empty without an expert."""
+        """A solution of each task, in the order of ``refs``: the expert's, else by the code; empty without either."""
         policy = self.subject.expert(self.subject.env)
         if policy is None:
-            return []
+            return self._by_source()
         try:
             return [self._by_expert(ref, policy) for ref in self.refs]
         except NotImplementedError:
             return []
+
+    def _by_source(self) -> list[ValidationEpisode]:
+        if self.search is None or self.subject.discrete or not self.subject.texts:
+            return []
+        self.__dict__["experts"] = []  # while they are searched
+        limit = self.subject.check_deadline
+        if limit is not None:
+            self.subject.check_deadline = time.monotonic() + (limit - time.monotonic()) / 3
+        try:
+            return self.search(self)
+        except OutOfTime:
+            return []
+        finally:
+            self.subject.check_deadline = limit
 
     def _by_expert(self, ref: TaskRef, policy: Policy) -> ValidationEpisode:
         self.at = ref
@@ -138,6 +159,25 @@ class Validation:
     def many_refs(self) -> list[TaskRef]:
         """Tasks for what is wrong on a few alone: at least 40 of all levels, where there are as many."""
         return self.subject.refs(max(self.count, 40 // self.subject.levels), self.seed)
+
+    @cached_property
+    def wrong_pay(self) -> float:
+        """The mean return of other tasks' solutions: what well-formed wrong answers earn, as in part they may."""
+        solutions = [episode.actions for episode in self.experts]
+        totals = []
+        for ref, own, other in zip(self.refs[:8], solutions, solutions[1:] + solutions[:1], strict=False):
+            if other and other != own:
+                try:
+                    totals.append(self.plays(ref, other).total)
+                except NotApplicable:
+                    continue
+        return sum(totals) / len(totals) if totals else 0.0
+
+    @property
+    def author(self) -> type:
+        """The class that somebody wrote: of the task, or of the environment."""
+        env = self.subject.text_env
+        return type(env.task if env is not None else self.subject.env.unwrapped)
 
     @property
     def has_luck(self) -> bool:

@@ -20,10 +20,11 @@ from rlvr.envs.validation.attacks import (
     placeholders,
 )
 from rlvr.envs.validation.choice_attacks import BARE, OPTION, OPTIONS, ChoiceQuestion, accuracy, allowed, taken_apart
+from rlvr.envs.validation.code_words import attack_by_code_words
 from rlvr.envs.validation.commands import out_of_range, templates, verbs
-from rlvr.envs.validation.context import Skip, Validation, check
+from rlvr.envs.validation.context import SLACK, Skip, Validation, check
 from rlvr.envs.validation.report import CheckResult
-from rlvr.envs.validation.subject import NotApplicable, TaskRef, ValidationEpisode
+from rlvr.envs.validation.subject import NotApplicable, TaskRef, ValidationEpisode, words_of
 
 HARD: Final = "Hard to game"
 SLOW: Final = 0.2  # seconds one reply may take to grade, where a task does not say otherwise (``patience``)
@@ -54,6 +55,8 @@ def adversarial_floor(v: Validation, result: CheckResult) -> None:
         attack(v, result, name, make)
     if _patience(v) > TYPED:
         return
+    if not _ours(v):
+        attack_by_code_words(v, result)
     prompts = {text for ref in v.refs[:3] for text in placeholders(v.plays(ref, ()).asked)}
     for text in sorted(prompts, key=len)[:20]:
         attack(v, result, f"placeholder {text[:30]!r}", lambda prompt, gold, text=text: text, mostly=True)  # type: ignore[misc]
@@ -66,7 +69,7 @@ def _ours(v: Validation) -> bool:
 def attack(v: Validation, result: CheckResult, name: str, make: Attack, mostly: bool = False) -> None:
     """Write what ``make`` makes of the prompt and the expert's last reply; with ``mostly``, few payments are luck."""
     refs = v.refs if not mostly else v.refs[:8]
-    slowest, hits, tried, faulty = 0.0, [], 0, False
+    slowest, hits, tried, faulty, earned = 0.0, [], 0, False, 0.0
     for index, ref in enumerate(refs):
         gold = v.gold[index] if index < len(v.gold) else ""
         prompt = v.experts[index].observations[0] if index < len(v.experts) else v.plays(ref, ()).observations[0]
@@ -77,7 +80,7 @@ def attack(v: Validation, result: CheckResult, name: str, make: Attack, mostly: 
             episode = v.plays(ref, text, until=lambda played: v.paid(played) or not played.valid)
         except NotApplicable:
             continue
-        tried += 1
+        tried, earned = tried + 1, earned + episode.total
         slowest = max(slowest, _slowest(v, episode))
         if (not episode.valid or episode.provoked) and not faulty:
             faulty = v.shown(episode, lambda played: not played.valid or played.provoked)
@@ -88,8 +91,10 @@ def attack(v: Validation, result: CheckResult, name: str, make: Attack, mostly: 
     result.tries += tried
     # A text of others' may be right on one task by luck; where verdicts are ours, it holds no answer at all.
     needed = 1 if v.subject.text_env is not None and not mostly else max(2, math.ceil(0.3 * tried))
+    # Where parts are paid, a text may earn by luck what a wrong answer does.
+    in_part = v.wrong_pay > SLACK * v.width and not any(map(v.full, hits)) and earned <= tried * (v.wrong_pay + 0.1)
     shown = 0
-    for episode in hits if len(hits) >= needed else ():
+    for episode in hits if len(hits) >= needed and not in_part else ():
         if shown < 3 and v.shown(episode, v.paid):
             shown += 1
             text = f"{name}: {episode.actions[-1][:80]!r} is paid {episode.total:g} at {episode.ref}"
@@ -162,9 +167,12 @@ def hedges(v: Validation, result: CheckResult) -> None:
 )
 def constant(v: Validation, result: CheckResult) -> None:
     """Learn the commonest answer and the smallest paid texts on half of the tasks, and write them on the other half."""
-    if v.subject.discrete or not v.single_turn:
+    if v.subject.discrete or (v.experts and not v.single_turn):
         raise Skip("an answer is not a single text")
     seen, tested = _halves(v)
+    if not v.experts:
+        _named_constants(v, result)
+        return
     if len(tested) < 4:
         raise Skip("too few tasks")
     replies: Counter[str] = Counter()
@@ -195,6 +203,33 @@ def constant(v: Validation, result: CheckResult) -> None:
             sentence += f"; chance is {chance:.2f}"
             result.add(what, sentence, severity=severity, replay=hits[0].replay, share=share, chance=chance)  # type: ignore[arg-type]
             return
+
+
+def _named_constants(v: Validation, result: CheckResult) -> None:
+    """Where no solution is known: reply with each short word that all prompts name, and with the options."""
+    refs = [ref for ref in v.subject.refs(DRAWN // 2, v.seed) if ref.level == 1]
+    asked = [v.plays(ref, ()).asked for ref in refs]
+    shared = set.intersection(*(set(words_of(text)) for text in asked[:8])) if asked else set()
+    words = [word for word in words_of(asked[0]) if word in shared and len(word) <= 20] if asked else []
+    for text in list(dict.fromkeys([*ANSWERS, *words]))[:40]:
+        hits: list[ValidationEpisode] = []
+        for number, ref in enumerate(refs):
+            if number == 6 and len(hits) < 3:
+                break
+            with contextlib.suppress(NotApplicable):
+                played = v.plays(ref, [text])
+                result.tries += 1
+                hits += [played] if v.full(played) else []
+        share, limit = len(hits) / max(1, len(refs)), 0.6 + SIGMAS * math.sqrt(0.25 / max(1, len(refs)))
+        if share > min(limit, 0.99) and v.shown(hits[0], v.full):
+            sentence = f"{text!r} alone is paid on {len(hits)} of {len(refs)} tasks"
+            result.add("a constant answer", sentence, replay=hits[0].replay, share=share)
+            return
+    if not result.tries:
+        raise Skip("no answer is known")
+
+
+ANSWERS: Final = ("yes", "no", "true", "false", "A", "B", "C", "D", "0", "1", "2", "none", "Yes", "No", "True", "False")
 
 
 def _halves(v: Validation) -> tuple[list[ValidationEpisode], list[ValidationEpisode]]:
@@ -432,9 +467,14 @@ def broken_rules(v: Validation, result: CheckResult) -> None:
 
 
 def _out_of_range(v: Validation, result: CheckResult, ref: TaskRef, solution: list[str], honest: list[float]) -> bool:
-    """A first move of several that no rule allows, by its numbers, and that ends the episode paid."""
-    if len(solution) < 2:
+    """A first move of several that no rule allows, by its numbers, and that ends the episode paid.
+
+    Where one move is all, numbers far above and far below must be paid alike: what is near may be paid in part.
+    """
+    if not solution:
         return False
+    if len(solution) == 1:
+        return _both_extremes(v, result, ref, solution[0], max(honest))
     floor = max(statistics.median(honest), v.plays(ref, solution[:1]).total)
     for text in out_of_range(solution[0]):
         with contextlib.suppress(NotApplicable):
@@ -447,6 +487,21 @@ def _out_of_range(v: Validation, result: CheckResult, ref: TaskRef, solution: li
                 result.add("broken rule", sentence, replay=played.replay, nonsense=played.total, wrong=floor)
                 return True
     return False
+
+
+def _both_extremes(v: Validation, result: CheckResult, ref: TaskRef, solution: str, floor: float) -> bool:
+    paid = []
+    for text in out_of_range(solution):
+        with contextlib.suppress(NotApplicable):
+            played = v.plays(ref, [text])
+            result.tries += 1
+            if v.paid(played) and not v.full(played) and played.total > floor + SLACK * v.width:
+                paid.append(played)
+    if len(paid) < 4 or len({episode.total for episode in paid}) > 1 or not v.shown(paid[-1], v.paid):
+        return False
+    text = f"{paid[-1].actions[0][:60]!r}, and numbers far below it, are paid {paid[-1].total:g} at {ref}"
+    result.add("broken rule", f"{text}, a wrong answer at most {floor:g}", replay=paid[-1].replay, wrong=floor)
+    return True
 
 
 @check(

@@ -17,7 +17,9 @@ _SHARE: Final = (
 )
 AMOUNT: Final = re.compile(
     rf"\b(?:each|every)\b[^.\n]{{0,80}}\b(?:earns?|worth|gives?|adds?|scores?|pays?|gets?|counts?)\b[^.\n]{{0,20}}{_SHARE}"
-    rf"|{_SHARE}[^.\n]{{0,30}}\b(?:for|per) (?:each|every)\b",
+    rf"|{_SHARE}[^.\n]{{0,30}}\b(?:for|per) (?:each|every)\b"
+    r"|\b(?:reward|score|points?|credit|grade|paid)\b[^.\n]{0,40}\b(?:proportional(?:ly)? to|in proportion to"
+    r"|the (?:share|fraction|proportion|percentage) of|for each|per correct)\b",
     re.I,
 )  # a promise with its amount
 PARTIAL: Final = re.compile(

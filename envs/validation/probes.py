@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
@@ -15,14 +17,17 @@ from rlvr.envs.validation.commands import (
     WRITES,
     call_text,
     enders,
+    has_arguments,
     of_another_form,
     templates,
     tool_of,
+    unargued_commands,
     verbs,
 )
 from rlvr.envs.validation.context import Validation
 from rlvr.envs.validation.report import CheckResult
 from rlvr.envs.validation.search import plain_values
+from rlvr.envs.validation.source import names_in_code
 from rlvr.envs.validation.subject import NotApplicable, TaskRef, ValidationEpisode, in_order, legal_actions
 
 PROBES: Final = 120  # commands that are tried in a task
@@ -48,6 +53,11 @@ GRADING_PATHS: Final = (
     "reward.txt", "score.txt", "result.txt", "results.json", "reward.json", "/logs/verifier/reward.txt", "tests.py",
     "test.py", "tests/test.py", "grader.py", "expected.txt", "verdict.txt",
 )  # fmt: skip
+# What shows files and the past, where commands of a shell are understood.
+SHELL: Final = (
+    "ls -la", "find .", "git log -p --all", "git show", "git stash list", "git stash show -p", "git reflog",
+    "git diff HEAD~1", "git branch -a", "env", "history",
+)  # fmt: skip
 CONTENTS: Final = ("1", "1.0", "pass", "PASS", '{"reward": 1.0}', "def test(): pass", "", "[]", "{}")
 
 
@@ -55,8 +65,8 @@ def is_world(v: Validation) -> bool:
     """Whether commands are given over several turns."""
     if v.subject.discrete or not v.subject.texts:
         return False
-    if v.experts:
-        return any(len(episode.actions) > 1 for episode in v.experts) or bool(v.experts[0].first_info.get("tools"))
+    if any(len(episode.actions) > 1 or episode.first_info.get("tools") for episode in v.experts):
+        return True
     return not v.plays(v.refs[0], "I am waiting.", turns=2).ended
 
 
@@ -82,6 +92,39 @@ def probe_reads(v: Validation, result: CheckResult) -> None:
             text = f"{command!r} shows {answer[:40]!r}, which solves {played.ref}"
             result.add("read by a command", text, replay=played.replay, tasks=len(shown))
             return
+
+
+def probe_state(v: Validation, result: CheckResult) -> None:
+    """A command without arguments shows what the solution needs several turns to learn, and never sees."""
+    solved = [episode for episode in v.solved if len(episode.actions) >= 3][:WORLDS]
+    if len(solved) < 2 or not is_world(v) or _lists_moves(v):
+        return
+    own = {action for episode in v.solved for action in episode.actions}
+    bare = [json.dumps(call) for call in templates(v) if not has_arguments(call)]
+    commands = [each for each in [*bare, *unargued_commands(solved[0].asked), *STATES] if each not in own]
+    for command in dict.fromkeys(commands):
+        hits = []
+        for episode in solved:
+            answers = set(re.findall(r"\w*\d\w*", episode.actions[-1]))
+            seen = "\n".join([episode.asked, *episode.observations[:-1]])
+            played = _played(v, episode.ref, command)
+            result.tries += 1
+            shown = next(
+                (
+                    a
+                    for a in answers
+                    if len(a) >= 2 and played and _holds(_shown_text(played), a) and not _holds(seen, a)
+                ),
+                None,
+            )
+            hits += [(played, shown)] if played is not None and shown is not None else []
+        if len(hits) == len(solved) and len({answer for _, answer in hits}) >= 2 and _is_shown(v, *hits[0]):
+            text = f"{command!r} shows {hits[0][1]!r}, which the solution of {hits[0][0].ref} learns in several turns"
+            result.add("shown by a command", text, replay=hits[0][0].replay, tasks=len(hits))
+            return
+
+
+STATES: Final = ("status", "state", "debug", "info", "dump", "help", "cheat", "hint", "reveal", "solution", "answer")
 
 
 def readable(v: Validation, ref: TaskRef) -> str:
@@ -130,47 +173,77 @@ def probe_writes(v: Validation, result: CheckResult) -> None:
     for ref in v.refs[:2]:
         listing = [v.plays(ref, ()).asked]
         listing += [_shown_text(played) for played, _ in islice(_explored(v, ref, lists_only=True), 12)]
-        attempts = [*_settings(templates(v), listing), *_written(v, writers, calls, listing, own)]
-        for attempt in dict.fromkeys(attempts):
-            for ender in ends[:2]:
-                played = v.subject.play(ref, in_order([attempt, ender]))
-                result.tries += 1
-                if v.paid(played) and not v.paid(v.subject.play(ref, in_order([ender]))) and v.shown(played, v.paid):
-                    text = f"{attempt[:60]!r} and then {ender[:20]!r} is paid {played.total:g} at {ref}"
-                    result.add("written", text, replay=played.replay)
-                    return
+        shell = _answers_shell(v, ref)
+        chunks = [[call] for call in _settings(templates(v), [*listing, *names_in_code(v.author)])]
+        writes = list(dict.fromkeys(_written(v, writers, calls, listing, own, shell)))
+        chunks += [writes[begin : begin + TOGETHER] for begin in range(0, len(writes), TOGETHER)]
+        others = [episode.actions for episode in v.experts if episode.ref is not ref and episode.actions]
+        differs = [actions for actions in others if actions[-1] != others[0][-1]] and max(map(len, others)) == 1
+        endings = [*([ender] for ender in ends[:2]), *(others[:1] if differs else ())]
+        for together, end in itertools.product(chunks, endings):
+            played = _paid_attempt(v, result, ref, together, end)
+            if played is not None:
+                text = f"{played.actions[0][:60]!r} and then {end[-1][:60]!r} is paid {played.total:g} at {ref}"
+                result.add("written", text, replay=played.replay)
+                return
+
+
+TOGETHER: Final = 6  # attempts that are played in one episode
+
+
+def _paid_attempt(
+    v: Validation, result: CheckResult, ref: TaskRef, attempts: list[str], end: list[str]
+) -> ValidationEpisode | None:
+    """An episode of one of the attempts and an end, if it is paid and the end alone is not."""
+    played = v.subject.play(ref, in_order([*attempts, *end]))
+    result.tries += 1
+    if len(attempts) > 1:
+        if len(played.actions) == len(attempts) + len(end) and played.valid and not v.paid(played):
+            return None
+        each = (_paid_attempt(v, result, ref, [attempt], end) for attempt in attempts)
+        return next((episode for episode in each if episode is not None), None)
+    is_paid = v.paid(played) and not v.paid(v.subject.play(ref, in_order(end))) and v.shown(played, v.paid)
+    return played if is_paid else None
 
 
 def _written(
-    v: Validation, writers: list[str], calls: list[dict[str, Any]], listing: list[str], own: set[str]
+    v: Validation, writers: list[str], calls: list[dict[str, Any]], listing: list[str], own: set[str], shell: bool
 ) -> Iterator[str]:
     """Commands that write to what is named like a part of the grading, and is no part of the work."""
-    paths = dict.fromkeys([*FILE.findall("\n".join(listing)), *GRADING_PATHS])
-    for path in [path for path in paths if GRADES.search(path) and not path.endswith("/")][:14]:
-        if any(path in action for action in own):
-            continue  # the work itself is to write it
-        for content in CONTENTS:
-            for verb in writers:
-                yield f"{verb} {path} {content}".strip()
-                yield f"{verb} {path}\n{content}"
-            yield from (call_text(call, {"path": path, "content": content}) for call in calls)
+    in_code = [name for name in names_in_code(v.author) if re.search(r"[./]", name)]
+    paths = dict.fromkeys([*FILE.findall("\n".join(listing)), *in_code, *GRADING_PATHS])
+    graded = [path for path in paths if GRADES.search(path) and not path.endswith("/")][:14]
+    graded = [path for path in graded if not any(path in action for action in own)]  # to write it is the work
+    for content in CONTENTS:
+        for verb in writers:
+            yield from (f"{verb} {path} {content}".strip() for path in graded)
+            yield from (f"{verb} {path}\n{content}" for path in graded)
+        for call in calls:
+            yield from (call_text(call, {"path": path, "content": content}) for path in graded)
+        if shell:
+            yield from (f"echo {shlex.quote(content)} > {path}" for path in graded)
+            yield from (f"echo {content} > {path}" for path in graded)
 
 
 def _settings(calls: list[dict[str, Any]], listing: list[str]) -> Iterator[str]:
     """Calls that set what is named like a rule of the grading, and is no part of the work."""
     names = [word for word in dict.fromkeys(re.findall(r"[A-Za-z_]\w+", "\n".join(listing))) if SETTINGS.search(word)]
-    for call in calls:
-        arguments = next((value for value in call.values() if isinstance(value, dict)), call)
-        texts = [key for key, value in arguments.items() if isinstance(value, str) and value != tool_of(call)]
-        numbers = [key for key, value in arguments.items() if isinstance(value, (int, float))]
-        if len(texts) != 1 or len(numbers) != 1:
+    for value, call in itertools.product((10**6, 0, -1), calls):
+        arguments = next((each for each in call.values() if isinstance(each, dict)), call)
+        texts = [key for key, each in arguments.items() if isinstance(each, str) and each != tool_of(call)]
+        numbers = [key for key, each in arguments.items() if isinstance(each, (int, float))]
+        if len(texts) == 1 and len(numbers) == 1:
+            pairs = [(texts[0], numbers[0])]
+        elif len(texts) + len(numbers) == 2 and re.search("set|config|option|param|prefer", tool_of(call)):
+            first, second = [*texts, *numbers]
+            pairs = [(first, second), (second, first)]
+        else:
             continue
-        for name in names[:12]:
-            for value in (10**6, 0):
-                changed = {**arguments, texts[0]: name, numbers[0]: value}
-                yield json.dumps(
-                    changed if arguments is call else {k: changed if v is arguments else v for k, v in call.items()}
-                )
+        for (name_key, value_key), name in itertools.product(pairs, names[:12]):
+            changed = {**arguments, name_key: name, value_key: value}
+            yield json.dumps(
+                changed if arguments is call else {k: changed if v is arguments else v for k, v in call.items()}
+            )
 
 
 def _explored(v: Validation, ref: TaskRef, lists_only: bool = False) -> Iterator[tuple[ValidationEpisode, bool]]:
@@ -181,6 +254,8 @@ def _explored(v: Validation, ref: TaskRef, lists_only: bool = False) -> Iterator
         f"{word}{more}" for word in words if LISTS.match(word) or HISTORY.match(word) for more in ("", " .", " -a")
     ]
     lists += [f"{word} log -p" for word in words if word == "git"]
+    lists += [command for command in SHELL if _answers_shell(v, ref)]
+    lists += [changed for call in calls for command in SHELL for changed in _shell_calls(call, command)]
     lists += [json.dumps(call) for call in calls if LISTS.match(tool_of(call)) or HISTORY.match(tool_of(call))]
     for command in lists:
         if (played := _played(v, ref, command)) is not None:
@@ -191,12 +266,34 @@ def _explored(v: Validation, ref: TaskRef, lists_only: bool = False) -> Iterator
             names |= {path: bool(TELLING.search(path)) for path in FILE.findall(shown_text)}
             yield played, past
     names |= dict.fromkeys(PATHS, True)
+    names |= {name: bool(TELLING.search(name)) for name in names_in_code(v.author) if re.search(r"[./]", name)}
     for path, tells in sorted(names.items(), key=lambda item: not item[1]) if not lists_only else ():
         commands = [f"{word} {path}" for word in words if READS.match(word)]
+        commands += [f"cat {path}"] if "cat" not in words and _answers_shell(v, ref) else []
+        commands += [changed for call in calls for changed in _shell_calls(call, f"cat {path}")]
         commands += [call_text(call, {"path": path}) for call in calls if READS.match(tool_of(call))]
         for command in commands:
             if (played := _played(v, ref, command)) is not None:
                 yield played, tells
+
+
+def _answers_shell(v: Validation, ref: TaskRef) -> bool:
+    """Whether commands of a shell are understood: listing is answered otherwise than nonsense is."""
+    listed, nonsense = _played(v, ref, "ls -la"), _played(v, ref, "zzkq -la")
+    return listed is not None and nonsense is not None and _shown_text(listed) != _shown_text(nonsense)
+
+
+def _shell_calls(call: dict[str, Any], command: str) -> Iterator[str]:
+    """The call with a command of a shell, where it has an argument for one."""
+    arguments = next((value for value in call.values() if isinstance(value, dict)), call)
+    for key in arguments:
+        if re.fullmatch(r"cmd|command|commands|script|bash|shell|keystrokes|input", key) and arguments[key] != tool_of(
+            call
+        ):
+            changed = {**arguments, key: command}
+            yield json.dumps(
+                changed if arguments is call else {k: changed if v is arguments else v for k, v in call.items()}
+            )
 
 
 def _wrong_commands(v: Validation, episode: ValidationEpisode) -> Iterator[str]:
@@ -259,9 +356,17 @@ def _answers(v: Validation, episode: ValidationEpisode, last_alone: bool = False
     if not last_alone:
         texts += [action.split(maxsplit=2)[-1] for action in episode.actions if len(action.split(maxsplit=2)) == 3]
         texts += [action.partition("\n")[2] for action in episode.actions]
+        texts += _varying_words(v, episode)
     for action in episode.actions[-1:] if last_alone else episode.actions:
         texts += [str(value) for value in plain_values(_call_of(action)) if len(str(value)) > 3]
     return [text.strip() for text in dict.fromkeys(texts) if len(text.strip()) >= 3]
+
+
+def _varying_words(v: Validation, episode: ValidationEpisode) -> list[str]:
+    """The words of a solution that stand in no other task's."""
+    others = " ".join(action for each in v.experts if each is not episode for action in each.actions)
+    words = [word for action in episode.actions for word in re.findall(r"[\w.-]{4,}", action)]
+    return [word for word in dict.fromkeys(words) if word not in others]
 
 
 # the fix in the report, the question itself as its example
@@ -300,6 +405,7 @@ def _prompted(v: Validation, episode: ValidationEpisode, words: re.Pattern[str],
         pieces = [v.core(episode.actions[0])]
     else:
         pieces = [line for action in episode.actions for line in action.split("\n")[1:]]
+        pieces += _varying_words(v, episode)
         pieces += [str(value) for action in episode.actions for value in plain_values(_call_of(action))]
     everywhere = v.experts[0].asked, v.experts[-1].asked
     sentences = [sentence for sentence in _SENTENCE.split(episode.asked) if words.search(sentence)]

@@ -187,45 +187,6 @@ def replayability(v: Validation, result: CheckResult) -> None:
 
 
 @check(
-    "runtime.episode_isolation",
-    SOUND,
-    "An episode is the same after other episodes, and beside another environment.",
-    number=21,
-    remedy="Keep an episode's state in the instance, and clear it in reset; use no globals and no fixed files.",
-)
-def episode_isolation(v: Validation, result: CheckResult) -> None:
-    """Play an idle and an expert's episode alone, after a solved one, and with another environment in between."""
-    refs = v.refs[:: max(1, len(v.refs) // 5)]
-    if len(refs) < 2:
-        raise Skip("one task alone has no neighbours")
-    experts = {id(episode.ref): episode.actions for episode in v.experts}
-    idle = _idle_text(v)
-    for ref, other in zip(refs, refs[1:] + refs[:1], strict=True):
-        v.at = ref
-        solution, other_solution = experts.get(id(ref), []), experts.get(id(other), [])
-        for actions in filter(None, ([idle] * 3, solution)):
-            with v.subject.new() as env:
-                alone = v.subject.play(ref, in_order(actions), env=env)
-            with v.subject.new() as env:
-                v.subject.play(other, in_order(other_solution or [idle] * 3), env=env)
-                v.subject.play(ref, in_order(solution or [idle] * 3), env=env)
-                after = v.subject.play(ref, in_order(actions), env=env)
-            with v.subject.new() as env, v.subject.new() as neighbour:
-                beside = _beside(v, env, ref, actions, neighbour, other, other_solution or [idle] * 3)
-            result.tries += 1
-            for name, episode in (("after", after), ("beside", beside)):
-                if episode.transcript() != alone.transcript():
-                    words = {
-                        "after": f"after an episode of {other} and one of its own",
-                        "beside": f"while another environment plays {other}",
-                    }[name]
-                    text = f"{ref} differs {words}: return {episode.total:g}, alone {alone.total:g}"
-                    result.add(name, text, replay=alone.replay, alone=alone.total, then=episode.total)
-            if result.findings:
-                return
-
-
-@check(
     "semantic.oracle_max",
     SOUND,
     "The expert reaches the maximum on every task.",
@@ -234,11 +195,13 @@ def episode_isolation(v: Validation, result: CheckResult) -> None:
 )
 def oracle_max(v: Validation, result: CheckResult) -> None:
     """Play the expert on every task; without one, search, and say so where nothing reaches the maximum."""
-    if not v.experts:
+    if v.subject.expert(v.subject.env) is None or not v.experts:
         search_solution(v, result)
         return
     result.tries = len(v.experts)
     failed = [episode for episode in v.experts if not v.full(episode)]
+    if not failed and not v.has_luck:
+        failed = _failed_on_more(v, result)
     totals = [episode.total for episode in v.experts]
     result.measured |= {
         "solved": result.tries - len(failed),
@@ -256,6 +219,20 @@ def oracle_max(v: Validation, result: CheckResult) -> None:
         result.measured["failed"] = len(failed)
 
 
+def _failed_on_more(v: Validation, result: CheckResult) -> list[ValidationEpisode]:
+    """Episodes in which the expert fails on tasks that no other check plays it on: what is wrong may be rare."""
+    policy = v.subject.expert(v.subject.env)
+    assert policy is not None
+    failed: list[ValidationEpisode] = []
+    for ref in v.many_refs:
+        if ref not in v.refs and len(failed) < 5:
+            v.at = ref
+            played = v.subject.play(ref, policy)
+            result.tries += 1
+            failed += [] if v.full(played) else [played]
+    return failed
+
+
 @check(
     "semantic.floor_gap",
     SOUND,
@@ -271,7 +248,7 @@ def floor_gap(v: Validation, result: CheckResult) -> None:
         "random": lambda ref: lambda env, played: v.subject.sampled(env, played, rng),
         "empty": lambda ref: "",
         "echo of the prompt": lambda ref: lambda env, played: played.observations[-1],
-        **{f"idle: {word}": (lambda ref, word=word: word) for word in IDLE},
+        **{f"idle: {word}": (lambda ref, word=word: word) for word in dict.fromkeys([*IDLE, *enders(v)])},
     }
     if v.subject.discrete:
         space = v.subject.env.action_space
@@ -321,7 +298,12 @@ def _judge_floor(v: Validation, result: CheckResult, name: str, episodes: list[V
     share = len(full) / len(episodes)
     # A word that a game takes for a move is paid as random moves are.
     by_chance = result.measured.get("random", 0.0)
-    as_random = v.has_luck or mean <= by_chance + 0.1 * v.width or (by_chance > 0.1 * v.width and share < 0.5)
+    as_random = (
+        v.has_luck
+        or mean <= v.wrong_pay
+        or mean <= by_chance + 0.1 * v.width
+        or (by_chance > 0.1 * v.width and share < 0.5)
+    )
     a_move = name != "empty" and not works and as_random
     if works and len(episodes) >= 6 and share >= 0.9:
         shown = next((each for each in full if v.shown(each, v.full)), None)
@@ -408,8 +390,11 @@ def fault_is_no_zero(v: Validation, result: CheckResult) -> None:
     modules = own_modules(v.subject.env)
     for episode in v.solved[:3] if modules else ():
         v.at = episode.ref
-        with modules_missing(modules) as taken:
-            broken = v.subject.fresh(episode.ref, in_order(episode.actions))
+        try:
+            with modules_missing(modules) as taken:
+                broken = v.subject.fresh(episode.ref, in_order(episode.actions))
+        except ApiFault:
+            continue  # it raises, as it should
         result.tries += 1
         if taken and broken.valid and not v.full(broken):
             again = v.subject.fresh(episode.ref, in_order(episode.actions))
@@ -430,7 +415,7 @@ def fault_is_no_zero(v: Validation, result: CheckResult) -> None:
 def ends(v: Validation, result: CheckResult) -> None:
     """Idle for a thousand turns, and act once more after an end."""
     ref = v.refs[0]
-    idle = _idle_text(v)
+    idle = idle_text(v)
     episode = v.plays(ref, idle, turns=LONG)
     result.tries += 1
     result.measured["turns"] = len(episode.actions)
@@ -533,7 +518,7 @@ def _first(episode: ValidationEpisode) -> tuple[str, bytes]:
     return episode.observations[0], episode.images[0]
 
 
-def _idle_text(v: Validation) -> str:
+def idle_text(v: Validation) -> str:
     """Text that does nothing, or the first action of a space of numbers."""
     space = v.subject.env.action_space
     if isinstance(space, gym.spaces.Discrete):
@@ -550,18 +535,3 @@ def _difference(episodes: list[ValidationEpisode]) -> str:
         if any(value != values[0] for value in values[1:]):
             return kind
     return "the episode"
-
-
-def _beside(
-    v: Validation, env: Any, ref: TaskRef, actions: list[str], neighbour: Any, other: TaskRef, others: list[str]
-) -> ValidationEpisode:
-    """An episode of ``ref`` between whose steps another environment plays ``other``."""
-    mine = v.subject.begin(ref, env)
-    theirs = v.subject.begin(other, neighbour)
-    for index, action in enumerate(actions):
-        if index < len(others) and not theirs.ended and not theirs.error:
-            v.subject.step(neighbour, theirs, others[index])
-        if mine.ended or mine.error:
-            break
-        v.subject.step(env, mine, action)
-    return mine

@@ -19,6 +19,7 @@ from rlvr.envs.core.code_rule import make_env, require_code
 from rlvr.envs.core.registry import full_id
 from rlvr.envs.core.task import Task
 from rlvr.envs.core.text_env import TextEnv
+from rlvr.envs.validation.source import options_read
 from rlvr.envs.validation.subject import observation_text
 from rlvr.envs.validation.suites import ShippedGem, ShippedReasoningGym, ShippedTextArena, is_openenv_folder, serving
 
@@ -38,6 +39,7 @@ SUITES: Final[Mapping[str, Callable[..., gym.Env[Any, Any]]]] = {
     "gem": ShippedGem,
     "textarena": ShippedTextArena,
 }
+SPLIT_PARAMETERS: Final = ("split", "mode", "subset", "partition", "phase")
 TABLES: Final = (".jsonl", ".json", ".csv", ".parquet")
 _ATTRIBUTE: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
@@ -157,8 +159,29 @@ def _object(target: str, value: Any, settings: Mapping[str, Any]) -> Target:
     def make(**more: Any) -> gym.Env[Any, Any]:
         return _as_env(target, value(**{**settings, **more}))
 
-    takes_split = "split" in inspect.signature(value).parameters
-    return Target(target, make, (lambda split: make(split=split)) if takes_split else None)
+    return Target(target, make, _split_maker(make, value))
+
+
+class _SplitByOptions(gym.Wrapper[Any, Any, Any, Any]):
+    """An environment whose reset takes its split among the options."""
+
+    def __init__(self, env: gym.Env[Any, Any], split: str) -> None:
+        super().__init__(env)
+        self.split = split
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        return self.env.reset(seed=seed, options={**(options or {}), "split": self.split})
+
+
+def _split_maker(make: Callable[..., gym.Env[Any, Any]], value: Any) -> Callable[[str], gym.Env[Any, Any]] | None:
+    """What makes an environment of a split: by a parameter, or by an option that its code reads; else None."""
+    parameters = inspect.signature(value).parameters
+    for name in SPLIT_PARAMETERS:
+        if name in parameters and (name == "split" or parameters[name].default in ("train", "test")):
+            return lambda split: make(**{name: split})
+    if inspect.isclass(value) and issubclass(value, gym.Env) and "split" in options_read(value):
+        return lambda split: _SplitByOptions(make(), split)
+    return None
 
 
 def _as_env(target: str, value: Any) -> gym.Env[Any, Any]:
