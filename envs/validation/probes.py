@@ -107,7 +107,8 @@ def probe_state(v: Validation, result: CheckResult) -> None:
         for episode in solved:
             answers = set(re.findall(r"\w*\d\w*", episode.actions[-1]))
             seen = "\n".join([episode.asked, *episode.observations[:-1]])
-            played = _played(v, episode.ref, command)
+            played, nonsense = _played(v, episode.ref, command), _played(v, episode.ref, "zzkq")
+            seen += _shown_text(nonsense) if nonsense is not None else ""  # an example of what can be done
             result.tries += 1
             shown = next(
                 (
@@ -271,7 +272,8 @@ def _explored(v: Validation, ref: TaskRef, lists_only: bool = False) -> Iterator
         commands = [f"{word} {path}" for word in words if READS.match(word)]
         commands += [f"cat {path}"] if "cat" not in words and _answers_shell(v, ref) else []
         commands += [changed for call in calls for changed in _shell_calls(call, f"cat {path}")]
-        commands += [call_text(call, {"path": path}) for call in calls if READS.match(tool_of(call))]
+        read = [(call, call_text(call, {"path": path})) for call in calls if READS.match(tool_of(call))]
+        commands += [text for call, text in read if text != json.dumps(call)]
         for command in commands:
             if (played := _played(v, ref, command)) is not None:
                 yield played, tells
@@ -280,7 +282,9 @@ def _explored(v: Validation, ref: TaskRef, lists_only: bool = False) -> Iterator
 def _answers_shell(v: Validation, ref: TaskRef) -> bool:
     """Whether commands of a shell are understood: listing is answered otherwise than nonsense is."""
     listed, nonsense = _played(v, ref, "ls -la"), _played(v, ref, "zzkq -la")
-    return listed is not None and nonsense is not None and _shown_text(listed) != _shown_text(nonsense)
+    if listed is None or nonsense is None:
+        return False
+    return _shown_text(listed) != _shown_text(nonsense).replace("zzkq", "ls")  # where it is said again
 
 
 def _shell_calls(call: dict[str, Any], command: str) -> Iterator[str]:
