@@ -950,7 +950,8 @@ def test_a_target_that_takes_its_process_with_it_is_a_finding(
 
 
 @pytest.mark.slow
-def test_processes_whose_parent_has_ended_are_a_finding(hostile: str) -> None:
+def test_processes_whose_parent_has_ended_are_a_finding(hostile: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rlvr.envs.validation.watched.POLL", 5.0)  # a busy machine is slow to start them
     report = validate_target(f"{hostile}:Orphans", tasks=1, checks=["sound.faults"])
     (finding,) = report.at_least("high")
     assert finding.text == "the target starts more than 64 processes, which live on after the last check"
