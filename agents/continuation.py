@@ -96,7 +96,7 @@ def branch_points(env: TextEnv, episode: Episode, positions: Iterable[int]) -> l
         if end == ends[-1]:
             break
         messages.append({"role": "assistant", "content": turn.action})
-        rendered = len(messages)
+        rendered = len(messages) if end else 0  # a prefix is rendered with the first prompt
     return points
 
 

@@ -25,6 +25,8 @@ class RolloutRequest:
         group: episodes of one group play one task.
         sample: which member of its group this is.
         salt: whatever else should change the sampling noise, such as the training step.
+        prefix: actions of somebody else, such as the expert, that are played before the agent is asked; those that the
+            episode is too short for are left out.
     """
 
     seed: int
@@ -34,6 +36,7 @@ class RolloutRequest:
     group: int = 0
     sample: int = 0
     salt: str = ""
+    prefix: tuple[str, ...] = ()
 
     def options(self) -> dict[str, Any]:
         """The ``options`` of ``reset``."""
@@ -51,7 +54,7 @@ class Turn:
     """One observation, the policy's action, and its reward.
 
     ``end`` is the length of the episode's tokens after the reply: token t belongs to the first turn with end > t. It is
-    0 for agents that deal in text alone. ``branch`` is the number of the conversation that it belongs to: 0, or 1 and
+    0 for agents that deal in text alone, and for turns of a prefix. ``branch`` is the number of the conversation that it belongs to: 0, or 1 and
     more for those of `Episode.branches`, whose turns add nothing to the episode's tokens. ``image`` is the image beside
     the observation, as a data URL of a PNG; "" if there is none. ``outputs`` are those of several native calls, see
     `rlvr.agents.conversation.Message`; an action that made native calls is a `rlvr.envs.tools.calls.ActionWithCalls`.
@@ -137,6 +140,7 @@ class Episode:
         agent: who played an evaluation's episode, plain JSON: ``model``, ``revision``, ``endpoint`` and ``sampling``,
             and ``native_tools`` where ``tools`` were left to it.
         branches: the conversations beside the first, numbered from 1 in `Turn.branch`.
+        prefix: how many of the first turns somebody else played (`RolloutRequest.prefix`); they carry no loss.
         usage: what it took; a name that is missing is not known. ``prompt_tokens`` (``cached_tokens`` of them),
             ``completion_tokens`` (``reasoning_tokens`` of them) and ``cost`` are sums over the replies; an evaluation's
             episode has ``model_seconds``, from asking to the reply, and ``env_seconds``, in calls of the environment.
@@ -165,6 +169,7 @@ class Episode:
     examples: list[Message] = field(default_factory=list)
     agent: dict[str, Any] = field(default_factory=dict)
     branches: list[EpisodeBranch] = field(default_factory=list)
+    prefix: int = 0
     usage: dict[str, float] = field(default_factory=dict, compare=False)  # seconds differ each time
 
     @property
@@ -271,7 +276,7 @@ class Episode:
 
 # Fields of an episode or a turn that are left out where they are empty.
 _SELDOM = frozenset(
-    {"forked_from", "env_digest", "examples", "agent", "branches", "usage"}
+    {"forked_from", "env_digest", "examples", "agent", "branches", "prefix", "usage"}
     | {"image", "limit", "flaw", "option_logprobs", "branch", "outputs"}
 )
 

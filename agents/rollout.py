@@ -136,8 +136,10 @@ class Rollout:
             return request
         episode = request if isinstance(request, Episode) else new_episode(self.env_id, request, self.env_digest)
         env = self._idle.pop() if self._idle else None
-        conversation = Conversation(episode.key, [])
-        return ActiveEpisode(env, episode, conversation, self.use_system, make=self._make, timed=timed, may_branch=True)
+        active = ActiveEpisode(env, episode, Conversation(episode.key, []), self.use_system, make=self._make)
+        active.timed, active.may_branch = timed, True
+        active.prefix = () if isinstance(request, Episode) else request.prefix  # of a paused one it has been played
+        return active
 
     def _environment_calls(self) -> EnvCalls:
         """What makes the calls of the environments, under the limits of this rollout."""

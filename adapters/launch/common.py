@@ -106,6 +106,8 @@ def classify_rest(t: Translation) -> None:
             _policies(t, name)
         elif name.startswith("curriculum."):
             _curriculum(t, name)
+        elif name.startswith("prefix."):
+            _prefix(t, name)
         elif name.startswith("credit."):
             t.unused(name, "read by algorithms that the trainer has not")
         elif name.startswith("selection."):
@@ -174,6 +176,15 @@ def _curriculum(t: Translation, name: str) -> None:
         t.changes(name, f"{t.engine} has no curriculum; all tasks are of env.level {t['env.level']}")
     else:
         t.left(name, "see curriculum.kind")
+
+
+def _prefix(t: Translation, name: str) -> None:
+    if t["prefix.share"] is None:
+        t.unused(name, "no expert prefixes")
+    elif name == "prefix.share":
+        t.changes(name, f"{t.engine} begins no episode with turns of an expert")
+    else:
+        t.left(name, "see prefix.share")
 
 
 def _selection(t: Translation, name: str) -> None:

@@ -68,6 +68,7 @@ class ActiveEpisode:
         may_branch: whether an environment may hold several conversations; where whoever plays the episode takes one
             alone, each observation is its next message.
         branches: these conversations, see `rlvr.agents.driver.branches`; None where the environment holds one.
+        prefix: actions that are played before the agent is asked.
     """
 
     env: Env | None
@@ -80,6 +81,7 @@ class ActiveEpisode:
     asked_at: float = 0.0
     may_branch: bool = False
     branches: Branches | None = None
+    prefix: Sequence[str] = ()
 
     # the beginning
 
@@ -138,13 +140,23 @@ class ActiveEpisode:
         *before, last = episode.messages()[:-1]  # the last message is the empty action of the turn that was paused
         conversation.messages.extend(before)
         conversation.opening = len(episode.opening())
-        conversation.rendered = len(before) if len(episode.turns) > 1 else 0
+        conversation.rendered = len(before) if episode.tokens else 0  # behind a prefix nothing is, before the first reply
         conversation.messages.append(last)
         conversation.tools = episode.tools
         conversation.tokens = episode.tokens.copy()
         conversation.partial_completion, episode.partial_completion = episode.partial_completion, TokenSequence()
 
     # a turn
+
+    @property
+    def in_prefix(self) -> bool:
+        """Whether the action of the present turn is one of the prefix."""
+        return len(self.episode.turns) <= len(self.prefix)
+
+    def prefix_reply(self) -> Reply:
+        """That action as text alone: the agent renders it as a part of its first prompt, so it carries no loss."""
+        self.episode.prefix = len(self.episode.turns)
+        return Reply(self.prefix[self.episode.prefix - 1])
 
     def answer(self, reply: Reply, index: int = 0) -> EnvCall:
         """Record the agent's reply; the call that plays it, which does nothing when the episode ends or pauses here."""
@@ -438,6 +450,9 @@ class EpisodeLoop:
                 calls[0].then = self._then(live[calls[0].index])
             if not in_turn:
                 self._start(calls)
+            prefixed = [i for i in ready if live[i].in_prefix]
+            calls += [live[i].answer(live[i].prefix_reply(), i) for i in prefixed]
+            ready[:] = [i for i in ready if i not in prefixed]
             if ready:
                 batch = ready[:]
                 ready.clear()
@@ -472,7 +487,7 @@ class EpisodeLoop:
         def go_on(call: EnvCall, outcome: Outcome) -> EnvCall | None:
             if active.take(call, outcome):
                 return None
-            (reply,) = act([active.conversation])
+            reply = active.prefix_reply() if active.in_prefix else act([active.conversation])[0]
             call.function, call.played = active.record(reply), active.played
             return call
 

@@ -202,6 +202,8 @@ class SelfPlayRollout(Rollout):
         return Conversation(f"{conversation.key}/control", [*self._system(), *messages])
 
     def _begin(self, request: RolloutRequest) -> _SeatMatch:
+        if request.prefix:
+            raise ValueError("self-play begins with no prefix: what the expert does depends on the other seats")
         env = self.base.spawn()
         episode = new_episode(self.env_id, request, self.env_digest)
         first = env.reset(seed=request.seed, options=request.options() or None)

@@ -97,7 +97,8 @@ def feedback_condition(feedback: str) -> str:
 def behind_condition(renderer: Renderer, episode: Episode, condition: str) -> TokenSequence:
     """The tokens of an episode behind a prompt with this condition; what was sampled, and all after it, stays."""
     opening = episode.opening()
-    messages = [*opening, episode.turns[0].message()]
+    # the prompt goes up to the first turn of the policy's own
+    messages = episode.messages()[: len(opening) + 2 * episode.prefix + 1]
     prompt = Conversation(episode.key, messages, tools=episode.tools, opening=len(opening))
     # c + x in place of x, then y as it was sampled    [T] -> [T + |c|]
     tokens = TokenSequence()

@@ -173,7 +173,7 @@ def _earned_before(episode: Episode, positions: Sequence[int]) -> list[float]:
 
 
 def _task(episode: Episode) -> tuple[Any, ...]:
-    return (episode.env_id, episode.seed, episode.index, episode.split, episode.level)
+    return (episode.env_id, episode.seed, episode.index, episode.split, episode.level, episode.prefix)
 
 
 @dataclass(frozen=True, slots=True)

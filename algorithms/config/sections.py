@@ -343,6 +343,18 @@ class CurriculumSection(Section):
     itself 1 and 0.9."""
 
 
+class PrefixSection(Section):
+    """The expert plays the first turns of an episode, without loss, as many as hold the success at a target."""
+
+    share: float | None = Field(default=None, ge=0, le=1)
+    """Share of the expert's turns that it plays itself at first; the last turn is always the policy's. null: none."""
+    target: float = Field(default=0.5, gt=0, lt=1)
+    """Success rate to hold, of each environment and level; never that of an evaluation, which has no prefix."""
+    # share <- share + gain (target - success rate of a group)
+    gain: float = Field(default=0.02, gt=0, le=1)
+    """What is added to the share when all episodes of a group fail that should succeed, or taken the other way."""
+
+
 class SelectionSection(Section):
     """Which tasks and rows a step learns from, see rlvr.algorithms.filters."""
 

@@ -19,6 +19,7 @@ from rlvr.algorithms.config.sections import (
     EvaluationSection,
     LearnerSection,
     ModelSection,
+    PrefixSection,
     SamplerSection,
     SamplingSection,
     ScheduleSection,
@@ -53,6 +54,7 @@ class TrainConfig(Section):
     warm_start: WarmStartSection = WarmStartSection()
     learner: LearnerSection = LearnerSection()
     curriculum: CurriculumSection = CurriculumSection()
+    prefix: PrefixSection = PrefixSection()
     selection: SelectionSection = SelectionSection()
     credit: CreditSection = CreditSection()
     critic: CriticSection = CriticSection()
@@ -123,6 +125,8 @@ class TrainConfig(Section):
             )
         if self.env.servers and self.warm_start.random_steps:
             raise ValueError("warm_start.random_steps: env.servers give no random actions: leave out one of them")
+        if self.prefix.share is not None and self.curriculum.kind == "target":
+            raise ValueError("prefix.share and curriculum.kind target both hold the success rate: leave one of them out")
         if self.curriculum.start > self.env.level:
             raise ValueError(f"curriculum.start {self.curriculum.start} is above env.level {self.env.level}")
         # A group is never cut: its members share a baseline.

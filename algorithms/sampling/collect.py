@@ -21,6 +21,7 @@ from rlvr.algorithms.config import ConfigError, TrainConfig
 from rlvr.algorithms.filters.order import acting
 from rlvr.algorithms.filters.selection import fill_batch
 from rlvr.algorithms.recipe.episode_filter import EpisodeFilter
+from rlvr.algorithms.sampling.prefixes import ExpertPrefixes
 from rlvr.envs.core.seeding import digest, stream
 from rlvr.envs.curriculum.controllers import EasyToHard, LevelController, RateSampler, SignalSampler
 from rlvr.envs.curriculum.rates import PassRates, Retirement
@@ -116,6 +117,8 @@ class TaskPool:
     def record(self, request: RolloutRequest, successes: list[bool], tokens: float = 1.0) -> None:
         """Tells the curriculum, or the pass rates that retire rows, how a group did, and the tokens of an episode."""
         key, outcomes = self.key(request), [float(success) for success in successes]
+        if request.prefix and self._retirement is not None:
+            return  # a task that is solved behind the expert's turns is not solved
         if isinstance(self.curriculum, SignalSampler):
             self.curriculum.record(key, outcomes, tokens)
         elif self.curriculum is not None:
@@ -124,10 +127,15 @@ class TaskPool:
             self.rates.record(key, outcomes)
             self.retirement.look(key, self.rates)
 
+    @property
+    def _retirement(self) -> Retirement | None:
+        """What retires rows: of the curriculum, where it draws them."""
+        return self.curriculum.retirement if isinstance(self.curriculum, RateSampler) else self.retirement
+
     def stats(self) -> dict[str, float]:
         """For the log: how many rows of a table are retired, how difficult the curriculum is."""
-        retirement = self.curriculum.retirement if isinstance(self.curriculum, RateSampler) else self.retirement
-        stats: dict[str, float] = {} if retirement is None else {"tasks_retired": len(retirement)}
+        retired = self._retirement
+        stats: dict[str, float] = {} if retired is None else {"tasks_retired": len(retired)}
         if isinstance(self.curriculum, LevelController | EasyToHard):
             stats["difficulty"] = self.curriculum.difficulty
         return stats
@@ -238,13 +246,21 @@ class Collector:
         rollout: who plays.
         order: which tasks there are.
         filters: names of filters.
+        prefixes: what the expert plays first.
     """
 
-    def __init__(self, rollout: Play, order: TaskOrder, config: TrainConfig, filters: Sequence[str]) -> None:
+    def __init__(
+        self,
+        rollout: Play,
+        order: TaskOrder,
+        config: TrainConfig,
+        filters: Sequence[str],
+        prefixes: ExpertPrefixes | None = None,
+    ) -> None:
         self.rollout, self.config, self.filters = rollout, config, acting(filters)
         self._drawn: dict[int, list[_Group]] = {}  # of steps that are sampled ahead
         self.paused_groups: list[_Group] = []  # groups with episodes that were paused in the middle of a completion
-        self.pool = build_pool(order, config)
+        self.pool, self.prefixes = build_pool(order, config), prefixes
 
     def notes(self) -> list[str]:
         """What a person should know of filters that do nothing here."""
@@ -286,7 +302,7 @@ class Collector:
         collected.stats |= stats | {"groups_kept": kept, "sequences_masked": sum(collected.masked)}
         if any(each.pauses for each in self.filters):
             collected.stats["groups_paused"] = len(self.paused_groups)
-        collected.stats |= self.pool.stats()
+        collected.stats |= self.pool.stats() | (self.prefixes.stats(played) if self.prefixes is not None else {})
         return collected
 
     def _play(self, step: int, count: int, first: int) -> list[_Group]:
@@ -317,10 +333,15 @@ class Collector:
             valid = [episode for episode in group.episodes if episode.valid]
             tokens = sum(len(episode.tokens) for episode in valid) / max(1, len(valid))
             self.pool.record(group.request, [episode.success for episode in valid], max(1.0, tokens))
+            if self.prefixes is not None:
+                self.prefixes.record(valid)
         return whole
 
     def _draw(self, step: int, count: int, first: int) -> list[_Group]:
-        return [_Group(self.pool.draw(group=first + number, salt=f"step {step}"), []) for number in range(count)]
+        requests = [self.pool.draw(group=first + number, salt=f"step {step}") for number in range(count)]
+        if self.prefixes is not None:
+            requests = self.prefixes.put_before(requests)
+        return [_Group(request, []) for request in requests]
 
     def _members(self, groups: list[_Group]) -> list[RolloutRequest]:
         return [replace(group.request, sample=sample) for group in groups for sample in range(self.config.group_size)]
@@ -393,6 +414,8 @@ class Collector:
             {"request": asdict(g.request), "episodes": [e.to_dict() for e in g.episodes]} for g in self.paused_groups
         ]
         state = {"pool": self.pool.state_dict(), "paused_groups": paused}
+        if self.prefixes is not None:
+            state["prefixes"] = self.prefixes.state_dict()
         if self._drawn:  # tasks that are being played: whoever goes on plays them again, and draws none twice
             state["drawn"] = {str(step): [asdict(g.request) for g in groups] for step, groups in self._drawn.items()}
         return state
@@ -401,13 +424,20 @@ class Collector:
         """Go on with these tasks, these paused groups, and what was drawn ahead."""
         self.pool.load_state_dict(state["pool"])
         self._drawn = {
-            int(step): [_Group(RolloutRequest(**request), []) for request in requests]
+            int(step): [_Group(_request(record), []) for record in requests]
             for step, requests in state.get("drawn", {}).items()
         }
         self.paused_groups = [
-            _Group(RolloutRequest(**group["request"]), [Episode.from_dict(record) for record in group["episodes"]])
+            _Group(_request(group["request"]), [Episode.from_dict(record) for record in group["episodes"]])
             for group in state["paused_groups"]
         ]
+        if self.prefixes is not None:
+            self.prefixes.load_state_dict(state["prefixes"])
+
+
+def _request(record: dict[str, Any]) -> RolloutRequest:
+    """The request of a record in a checkpoint: JSON has no tuples."""
+    return RolloutRequest(**{**record, "prefix": tuple(record["prefix"])})
 
 
 def _note(episodes: Sequence[Episode], **entries: Any) -> None:

@@ -18,6 +18,7 @@ from rlvr.agents.players.self_play import SelfPlayRollout
 from rlvr.agents.rollout import Rollout
 from rlvr.algorithms.config import ConfigError, TrainConfig
 from rlvr.algorithms.sampling.collect import Collected, Collector, Play, TaskOrder
+from rlvr.algorithms.sampling.prefixes import ExpertPrefixes
 from rlvr.algorithms.sampling.protocol import Sampler
 from rlvr.algorithms.schedules.background import BackgroundRollout
 
@@ -84,8 +85,10 @@ class AsyncSchedule:
         self.rollout.close()
 
 
-def build_schedule(config: TrainConfig, rollout: Rollout, order: TaskOrder, sampler: Sampler) -> Schedule:
-    """The schedule that a config names.
+def build_schedule(
+    config: TrainConfig, rollout: Rollout, order: TaskOrder, sampler: Sampler, prefixes: ExpertPrefixes | None = None
+) -> Schedule:
+    """The schedule that a config names; ``prefixes`` are what the expert plays first.
 
     Raises:
         ConfigError: a game against language models cannot be sampled ahead.
@@ -95,7 +98,7 @@ def build_schedule(config: TrainConfig, rollout: Rollout, order: TaskOrder, samp
         raise ConfigError("schedule: async does not play against 'self' or other models: use schedule: sync")
     background = BackgroundRollout(rollout) if config.schedule.kind == "async" else None
     play: Play = recovering(background or rollout, sampler)
-    collector = Collector(play, order, config, config.filters())
+    collector = Collector(play, order, config, config.filters(), prefixes)
     if background is None:
         return SyncSchedule(collector)
     return AsyncSchedule(collector, background, config.schedule.depth, config.steps)

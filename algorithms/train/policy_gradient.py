@@ -149,7 +149,8 @@ def later_observations(episodes: Sequence[Episode], mask: Tensor) -> Tensor:
     observed = torch.zeros_like(mask)
     for index, episode in enumerate(episodes):
         sampled = episode.tokens.mask
-        ends = [turn.end for turn in episode.turns if not turn.branch] if mask[index].any() else []
+        own = episode.turns[episode.prefix :]  # what follows the expert's actions says nothing of the policy's
+        ends = [turn.end for turn in own if not turn.branch] if mask[index].any() else []
         for start in ends[:-1]:
             # up to the first token of the next action: a phrase that ends a thought comes after it
             stop = next((t for t in range(start, len(sampled)) if sampled[t]), len(sampled))

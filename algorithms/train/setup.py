@@ -33,6 +33,7 @@ from rlvr.algorithms.runs.trackers import open_tracker
 from rlvr.algorithms.sampling.collect import TaskOrder, ValidSteps
 from rlvr.algorithms.sampling.env_source import digests_of, env_source, leave_tools
 from rlvr.algorithms.sampling.opponents import LearnerOpponents
+from rlvr.algorithms.sampling.prefixes import CarefulExpert, ExpertPrefixes
 from rlvr.algorithms.sampling.protocol import PolicyWeights
 from rlvr.algorithms.schedules.schedules import build_schedule
 from rlvr.algorithms.train.backends import build_sampler, learner_class, load_model
@@ -145,7 +146,8 @@ class RunSetup:
     def _build_method(self) -> None:
         """Who collects, and who learns from what was collected."""
         config, env = self.config, self.rollout.env.unwrapped
-        self.schedule = build_schedule(config, self.rollout, TaskOrder(env, "train", config.seed), self.sampler)
+        order = TaskOrder(env, "train", config.seed)
+        self.schedule = build_schedule(config, self.rollout, order, self.sampler, self._prefixes(order))
         self.collector = self.schedule.collector
         self.critic: Critic | None = None
         if self.learner.preset.critic:
@@ -155,6 +157,14 @@ class RunSetup:
         self.method = build_method(config, self.learner, player, env, self.critic, self._demonstrations)
         for note in (*self.collector.notes(), *self._corrections()):
             self.callback.say(note)
+
+    def _prefixes(self, order: TaskOrder) -> ExpertPrefixes | None:
+        if self.config.prefix.share is None:
+            return None
+        if plays_models(self.config.env.settings):
+            raise ConfigError("prefix.share: what the expert does depends on opponents that are models: name bots")
+        play = self.rollout_of(CarefulExpert(), self.config.env.split, bots=True)
+        return ExpertPrefixes(play, self.config.prefix, order.request(0, group=0, salt="prefix"))
 
     def _corrections(self) -> list[str]:
         """What the schedule adds to the algorithm."""
