@@ -54,12 +54,12 @@ class Turn:
     """One observation, the policy's action, and its reward.
 
     ``end`` is the length of the episode's tokens after the reply: token t belongs to the first turn with end > t. It is
-    0 for agents that deal in text alone, and for turns of a prefix. ``branch`` is the number of the conversation that it belongs to: 0, or 1 and
-    more for those of `Episode.branches`, whose turns add nothing to the episode's tokens. ``image`` is the image beside
-    the observation, as a data URL of a PNG; "" if there is none. ``outputs`` are those of several native calls, see
-    `rlvr.agents.conversation.Message`; an action that made native calls is a `rlvr.envs.tools.calls.ActionWithCalls`.
-    ``limit``, ``flaw`` and ``option_logprobs`` are the
-    reply's, see `rlvr.agents.conversation.Reply`.
+    0 for agents that deal in text alone, and for turns of a prefix. ``branch`` is the number of the conversation that
+    it belongs to: 0, or 1 and more for those of `Episode.branches`, whose turns add nothing to the episode's tokens.
+    ``image`` is the image beside the observation, as a data URL of a PNG; "" if there is none. ``outputs`` are those of
+    several native calls, see `rlvr.agents.conversation.Message`; an action that made native calls is a
+    `rlvr.envs.tools.calls.ActionWithCalls`. ``limit``, ``flaw`` and ``option_logprobs`` are the reply's, see
+    `rlvr.agents.conversation.Reply`.
     """
 
     observation: str

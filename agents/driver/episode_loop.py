@@ -140,7 +140,8 @@ class ActiveEpisode:
         *before, last = episode.messages()[:-1]  # the last message is the empty action of the turn that was paused
         conversation.messages.extend(before)
         conversation.opening = len(episode.opening())
-        conversation.rendered = len(before) if episode.tokens else 0  # behind a prefix nothing is, before the first reply
+        # before the first reply of its own nothing is rendered, and a prefix may stand before that
+        conversation.rendered = len(before) if episode.tokens else 0
         conversation.messages.append(last)
         conversation.tools = episode.tools
         conversation.tokens = episode.tokens.copy()

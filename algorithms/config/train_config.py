@@ -126,7 +126,9 @@ class TrainConfig(Section):
         if self.env.servers and self.warm_start.random_steps:
             raise ValueError("warm_start.random_steps: env.servers give no random actions: leave out one of them")
         if self.prefix.share is not None and self.curriculum.kind == "target":
-            raise ValueError("prefix.share and curriculum.kind target both hold the success rate: leave one of them out")
+            raise ValueError(
+                "prefix.share and curriculum.kind target both hold the success rate: leave one of them out"
+            )
         if self.curriculum.start > self.env.level:
             raise ValueError(f"curriculum.start {self.curriculum.start} is above env.level {self.env.level}")
         # A group is never cut: its members share a baseline.

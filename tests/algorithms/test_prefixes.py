@@ -1,4 +1,4 @@
-"""Expert prefixes in a run: nothing of them is learned, one rule decides how long they are, and no evaluation has one."""
+"""Expert prefixes in a run: nothing of them is learned, one rule says how long they are, and no evaluation has one."""
 
 from __future__ import annotations
 
