@@ -7,7 +7,8 @@
 3. Markers, in this order of rank: ``boxed`` (``\\boxed{...}``), ``tag`` (``<answer>...</answer>``), and then the
    later one of ``hash`` (``#### ...``) and ``line`` (``Answer: ...``, ``the answer is ...``), both looked for in
    the last 100,000 characters. The last occurrence of
-   the highest marker present decides, whatever stands elsewhere; no marker means no answer.
+   the highest marker present decides, whatever stands elsewhere; boxes and tags that "or", "and" or a comma joins
+   count together. No marker means no answer.
 
 A grader then demands exactly one value in what was extracted. ``docs/graders.md`` has the table of cases.
 """
@@ -24,6 +25,8 @@ from rlvr.envs.rewards.errors import BadOption
 MAX_COMPLETION_CHARS: Final = 1_000_000
 MAX_ANSWER_CHARS: Final = 2_000
 MAX_NESTED_BOXES: Final = 16
+MAX_JOINED_ANSWERS: Final = 16
+MAX_JOINT_CHARS: Final = 80
 MAX_MENTIONS: Final = 1_000
 MAX_TRAILING_CHARS: Final = 100_000
 
@@ -47,6 +50,12 @@ _BARE_BOX = re.compile(r"\\boxed[ \t]{1,4}([-+]?[0-9][0-9.,/]{0,40}(?<![.,]))(?!
 _CLOSING = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 _TURN_END = re.compile(rf"[ \t]*(?:\n|$|{CONTROL_TOKEN.pattern})")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+# Between two boxes, what joins nothing: markup, blanks, and the name of the second value, as in "$ or $x =".
+_NO_JOINT = re.compile(
+    r"\b[A-Za-z](?:_\{?\w{1,3}\}?)?\s?=|[\s$*_{}.]|\\[()\[\],;: ]|\\(?:q?quad|text|mathrm|textbf)(?![A-Za-z])"
+)
+_JOINTS: Final = frozenset((*",;/&", "or", "and", "alternatively", "\\lor", "\\land"))
+_HEDGING_JOINTS: Final = frozenset("maybe perhaps possibly else also either".split())
 _HASH = re.compile(r"(?<!#)####(?!#)[ \t]{0,8}\n?[ \t]{0,8}")
 # "The answer is therefore 42", "**Answer** - 42", and "### Answer" on a line of its own; what stands before is checked.
 _OF: Final = (
@@ -73,6 +82,18 @@ _LABEL = re.compile(
 # Before "answer", perhaps with words of the second set between: this is another one than the reply's own.
 _NOT_OWN: Final = frozenset(
     "wrong incorrect false possible potential tentative first initial previous old other another no not if".split()
+)
+# "I don't think that the", "it is false that the", "some might say the": it is not said of the reply's own answer.
+_SAYS: Final = (
+    r"(?:(?:think|believe|say|claim|guess|agree|know|mean|suppose|conclude|expect)(?:s|ing)?|assum(?:es?|ing))"
+)
+_DOUBTED = re.compile(
+    r"(?:\b(?:not|never|cannot|nobody|no one|neither|hardly|dont|doesnt|cant|[a-z]{2,6}n['\u2019]t) (?:[a-z]+ ){0,3}?"
+    rf"(?:{_SAYS}|sure|certain|true|the case|convinced|likely|possible)"
+    r"|(?<!\bno )(?<!\bnot )(?<!n['\u2019]t )\b(?:doubts?|deny|denies|disagree|false|untrue|wrong|incorrect|impossible"
+    r"|unlikely|doubtful|unclear|unsure|uncertain|mistake|mistaken|myth)"
+    rf"|\b(?:one|some|many|people|someone|others|students|they|you)(?: may| might| could| would| will|'d)? {_SAYS})"
+    rf"(?: to {_SAYS})?(?: that| if| whether)?$"
 )
 _NO_MARKUP: Final = str.maketrans(dict.fromkeys('*_`"', " "))
 _PLAIN_WORDS: Final = frozenset("the my our an a correct right final".split())
@@ -343,10 +364,30 @@ def _outermost_last_box(text: str, max_chars: int) -> Extraction | None:
             start, end = outer, outer_end
             if depth == MAX_NESTED_BOXES:
                 return Extraction(None, "boxed", f"boxes nested over the cap of {MAX_NESTED_BOXES}")
-    content_text = text[start:end]
-    if name in content_text:
-        content_text = content_text.replace(name, "")
-    return Extraction(content_text.strip(), "boxed")
+    contents = [text[start:end].replace(name, "").strip()]
+    first = text.rfind(name, 0, start)
+    while contents[0] and len(contents) < MAX_JOINED_ANSWERS and (command := text.rfind(name, 0, first)) >= 0:
+        content = _box_content(text, command, name)
+        end = closing_brace(text, content, first) if 0 <= content > first - 2 * max_chars else -1
+        if end < 0 or not _joins(text[end + 1 : first]):
+            break
+        contents.append(text[content:end].strip())
+        first = command
+    return Extraction(_together(contents), "boxed")
+
+
+def _joins(between: str) -> bool:
+    """Whether what stands between two answers makes one of them: "or", "and" or a comma, and no word beside."""
+    if len(between) > MAX_JOINT_CHARS:
+        return False
+    words = re.findall(r"[,;/&]|[^\s,;/&]+", _NO_JOINT.sub(" ", between.lower()))
+    return not _JOINTS.isdisjoint(words) and _JOINTS.union(_HEDGING_JOINTS).issuperset(words)
+
+
+def _together(answers: Sequence[str]) -> str:
+    """Answers that count together, the last one first, as one text; a value that is only repeated is one."""
+    different = list(dict.fromkeys(answers))
+    return different[0] if len(different) == 1 else ", ".join(reversed(answers))
 
 
 def _last_tag(text: str) -> Extraction | None:
@@ -355,13 +396,19 @@ def _last_tag(text: str) -> Extraction | None:
 
 
 def last_tagged(text: str, name: str) -> str | None:
-    """The content of the last closed ``<name>...</name>``; None when there is none."""
+    """The content of the last closed ``<name>...</name>``, and of those joined to it; None when there is none."""
     opening, closing = f"<{name}>", f"</{name}>"
-    last = text.rfind(closing)
-    if last < 0:
+    start = text.rfind(opening, 0, max(0, text.rfind(closing)))
+    if start < 0:
         return None
-    start = text.rfind(opening, 0, last)
-    return text[start + len(opening) : text.find(closing, start)] if start >= 0 else None
+    contents = [text[start + len(opening) : text.find(closing, start)]]
+    while contents[0].strip() and len(contents) < MAX_JOINED_ANSWERS and (end := text.rfind(closing, 0, start)) >= 0:
+        previous = text.rfind(opening, 0, end)
+        if previous < 0 or not _joins(text[end + len(closing) : start]):
+            break
+        contents.append(text[previous + len(opening) : text.find(closing, previous)])
+        start = previous
+    return _together(contents)
 
 
 def _last_trailing(text: str, markers: Sequence[str]) -> Extraction | None:
@@ -414,7 +461,7 @@ def _labels(text: str) -> Iterator[re.Match[str]]:
 
 
 def _is_denied(before: str) -> bool:
-    """Whether what stands before "answer" on its line, in small letters, says that it is wrong, or only possible."""
+    """Whether what stands before "answer" on its line, in small letters, denies or doubts it, or tells of others."""
     if before in ("", "the ", "**"):  # the usual ones
         return False
     if "~~" in before:
@@ -422,7 +469,9 @@ def _is_denied(before: str) -> bool:
     words = before.translate(_NO_MARKUP).split()
     while words and words[-1] in _PLAIN_WORDS:
         words.pop()
-    return bool(words) and (words[-1] in _NOT_OWN or words[-1].endswith(("n't", "n\u2019t")))
+    if words and (words[-1] in _NOT_OWN or words[-1].endswith(("n't", "n\u2019t"))):
+        return True
+    return len(words) > 1 and _DOUBTED.search(" ".join(words)) is not None
 
 
 def _holds_in_fence(text: str, start: int, position: int) -> bool:

@@ -14,7 +14,7 @@ from rlvr.envs.rewards.expressions.polynomial import multiply
 from rlvr.envs.rewards.expressions.scalars import INFINITY, Decide, ScalarComparison, Undecided
 from rlvr.envs.rewards.grammar.latex import MathLimitError, MathSyntaxError
 from rlvr.envs.rewards.grammar.tree import Node
-from rlvr.envs.rewards.grammar.units import measure
+from rlvr.envs.rewards.grammar.units import exclude, measure
 
 MAX_ITEMS: Final = 24
 _NEAR: Final = 1e-9  # ends that lie as near are not put in order
@@ -181,7 +181,7 @@ class _Comparison:
                     return False
                 scale = Node("num", value=measured[1] / gold_measured[1])
                 return self.single(Node("mul", (scale, value)) if scale.value != 1 else value, gold_value)
-            if (measured is None) != (gold_measured is None):
+            if (measured is None) != (gold_measured is None) or exclude(unit, gold_unit):
                 return False
         elif "degree" in (answer.op, gold.op) and _mentions_pi(gold_value if answer.op == "degree" else value):
             return self.scalars.equal(answer, gold)

@@ -23,6 +23,7 @@ from rlvr.envs.rewards.expressions.compare import same
 from rlvr.envs.rewards.expressions.scalars import Undecided
 from rlvr.envs.rewards.expressions.simplest import why_not_simplest
 from rlvr.envs.rewards.extraction import MARKERS, extract, first_sentence
+from rlvr.envs.rewards.graders.number import NotANumber, read_other_notation
 from rlvr.envs.rewards.grammar.expression import parse
 from rlvr.envs.rewards.grammar.latex import MathLimitError, MathSyntaxError
 from rlvr.envs.rewards.grammar.remarks import without_aside, without_lead_words
@@ -53,6 +54,7 @@ _BESIDE = re.compile(
     r"|\u2248|~|\\approx)|=|i\.e\.|that is,?)? {0,2}"
     r"(?P<equal>[0-9$][^()=,]*)\)"
 )
+_TEXT_MACRO = re.compile(r"\\(?:text|mathrm|textbf)\s?\{([^{}]{0,200})\}")
 _DISPLAY = ((r"\(", r"\)"), (r"\[", r"\]"), ("$$", "$$"), ("$", "$"))
 
 
@@ -220,13 +222,26 @@ def _settle(completion: str, reference: Any, markers: Sequence[str]) -> Verdict 
         verdict = _compare_written(undelimited(undressed(other)), gold)
         if isinstance(verdict, Pending) or verdict.status == "correct":
             return verdict
-    return result
+    return correct(text) if _is_in_other_notation(text, gold.tree) else result
+
+
+def _is_in_other_notation(text: str, gold: Node) -> bool:
+    """Whether the reference is a number, written in words, as a ratio, or with other marks between thousands."""
+    if gold.op not in ("num", "neg", "div"):
+        return False
+    try:
+        answer = read_other_notation(" ".join(_TEXT_MACRO.sub(r" \1 ", text).split()))
+    except NotANumber:
+        return False
+    return answer is not None and not answer.percent and same(number(answer.value), gold)
 
 
 def _other_forms(answer: str, text: str, block: str) -> Iterator[str]:
     """An answer without a remark behind it, or words before it; with what stands in brackets behind it as its equal,
     or its estimate; and of a list in lines all of these.
     """
+    if (bare := answer.rstrip().rstrip(",;:")) != answer:
+        yield bare
     if (bare := without_aside(answer)) != answer:
         yield bare
     if (value := without_lead_words(text)) != text:

@@ -20,13 +20,15 @@ from rlvr.envs.rewards.dressing import APPLIED, in_ascii, undressed, without_mar
 from rlvr.envs.rewards.errors import BadOption, BadReference
 from rlvr.envs.rewards.expressions.arithmetic import ArithmeticSyntaxError, evaluate
 from rlvr.envs.rewards.extraction import MARKERS, extract, first_sentence
-from rlvr.envs.rewards.grammar.remarks import spoken_number, without_aside, without_lead_words
+from rlvr.envs.rewards.grammar.remarks import without_aside, without_lead_words
+from rlvr.envs.rewards.grammar.spoken import spoken_number
 from rlvr.envs.rewards.grammar.units import compound
 from rlvr.envs.rewards.grammar.vocabulary import GREEK
 from rlvr.envs.rewards.grammar.words import LETTER_UNITS, NOT_UNITS, SCALES, SHORT_UNITS, denies
 
 MAX_DIGITS: Final = 300
 MAX_SCIENTIFIC_EXPONENT: Final = 300
+MAX_SPOKEN_CHARS: Final = 200
 
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)"
@@ -74,6 +76,12 @@ _NEARLY = re.compile(r"\\(?:approx|simeq|cong|sim)(?![A-Za-z])|[≈≃≅]")
 _ESTIMATE = re.compile(r"-?[0-9]{1,12}(?:\.([0-9]{1,12}))")
 _OVER = re.compile(r"\{ ?([-+]?[0-9][0-9,.]{0,60}) ?\\over ?([0-9][0-9,.]{0,60}) ?\}")
 _OUT_OF = re.compile(r"([0-9]{1,9}) out of ([1-9][0-9]{0,8})")
+_RATIO = re.compile(r"([0-9]{1,9}) ?: ?([1-9][0-9]{0,8})")
+# 1.234,56 of Europe, 1'234 of Switzerland; 1.234 and 1,23 stay what they are in English.
+_OTHER_MARKS = re.compile(
+    r"(?<![\w.,'])(?:(?P<whole>[0-9]{1,3}(?:\.[0-9]{3})+),(?P<decimals>[0-9]{1,12})"
+    r"|(?P<swiss>[0-9]{1,3}(?:['\u2019][0-9]{3})+)(?:\.(?P<fraction>[0-9]{1,12}))?)(?![\w.,'])"
+)
 _BESIDE = re.compile(r"(?P<value>[^()]{1,100}?) {1,3}\((?:=|i\.e\.,?|that is,?)? ?(?P<equal>[^()]{1,100})\)\.?")
 _ABOUT = re.compile(r"^(?:~|(?:about|approximately|approx\.?|roughly|around)\s)\s*", re.IGNORECASE)
 _GROUPS = (
@@ -103,13 +111,14 @@ class Number(NamedTuple):
     """One number read from text: its exact value, and how it was written.
 
     ``percent``: as a percentage. ``divided``: as a division that is not carried out, that is as a fraction whose value
-    is whole, or as one of decimals.
+    is whole, or as one of decimals. ``spoken``: in words. ``spoken``: in words.
     """
 
     value: Fraction
     percent: bool = False
     unit: str = ""
     divided: bool = False
+    spoken: bool = False
 
 
 class NotANumber(ValueError):
@@ -148,14 +157,53 @@ def grade_number(
         return unparsable("several numbers", answer)
     text = answer if extraction.marker in ("boxed", "tag") else first_sentence(extraction, exclaimed=True)
     try:
-        number = read_dressed(without_about(text) if rel_tol else text, read_number)
+        number = read_dressed(without_about(text) if rel_tol else text, _read_any)
     except NotANumber as error:
         return unparsable(str(error), answer)
     if not same_number(number, gold, rel_tol):
         return wrong(answer)
+    if simplest and number.spoken:
+        return wrong(answer, "of the right value, but in words")
     if simplest and number.divided:
         return wrong(answer, "of the right value, but a division that is not carried out")
     return correct(answer)
+
+
+def _read_any(text: str) -> Number:
+    try:
+        return read_number(text)
+    except NotANumber:
+        if (number := read_other_notation(text)) is None:
+            raise
+        return number
+
+
+def read_other_notation(text: str) -> Number | None:
+    """A number that is not written as ``read_number`` takes it; None where there is none.
+
+    In words (``seventy-two``, ``minus two and a half dollars``, ``5 million``), as a ratio that is no whole number
+    (``3:4``), or with other marks between thousands (``1.234,56`` and ``1'234``).
+
+    Raises:
+        NotANumber: what stands behind it is not a unit.
+    """
+    if ratio := _RATIO.fullmatch(text):
+        value = Fraction(int(ratio[1]), int(ratio[2]))
+        return None if value.denominator == 1 else Number(value, divided=True)
+    if (other := _OTHER_MARKS.sub(_with_our_marks, text)) != text:
+        return read_number(other)
+    words = text.split(" ") if len(text) <= MAX_SPOKEN_CHARS else []
+    for end in range(len(words), 0, -1):  # the longest number counts
+        spoken = spoken_number(" ".join(words[:end]))
+        if spoken is not None:
+            scale, unit = _unit(" ".join(words[end:]), attached=False)
+            return Number(spoken * scale, unit in ("percent", "per cent"), unit, spoken=True)
+    return None
+
+
+def _with_our_marks(number: re.Match[str]) -> str:
+    decimals = number["decimals"] or number["fraction"]
+    return re.sub(r"[.'\u2019]", "", number["whole"] or number["swiss"]) + (f".{decimals}" if decimals else "")
 
 
 def _are_several(block: str) -> bool:
@@ -183,6 +231,7 @@ def read_dressed(text: str, read: Callable[[str], T]) -> T:
 
 
 def _bare_forms(text: str) -> Iterator[str]:
+    text = text.rstrip().rstrip(",;:")
     yield undressed(text)
     yield undressed(without_marks(text))
     yield undressed(without_marks(without_aside(text)))
@@ -191,10 +240,8 @@ def _bare_forms(text: str) -> Iterator[str]:
     yield undressed(without_marks(without_aside(behind_words)))
     if (beside := _BESIDE.fullmatch(text)) and "(" in text:
         with suppress(NotANumber):
-            spoken = spoken_number(beside["equal"])
-            value = read_number(undressed(without_marks(beside["value"])))
-            equal = read_number(undressed(beside["equal"])) if spoken is None else Number(Fraction(spoken))
-            if same_number(value, equal):
+            value = _read_any(undressed(without_marks(beside["value"])))
+            if same_number(value, _read_any(undressed(beside["equal"]))):
                 yield undressed(without_marks(beside["value"]))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import string
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -116,12 +117,13 @@ def grade_f1(
 
 
 def normalised(text: str) -> str:
-    """Lower case, without punctuation, articles and double blanks.
+    """Lower case, composed, without punctuation, articles and double blanks.
 
     What makes another number of a number stays, unlike in SQuAD: a sign, a point, and marks between digits but for the
     commas of thousands. "-8" is not "8", nor "1.5" "15".
     """
-    numbers = _THOUSANDS.sub("", _HALF_OF_DAY.sub(r" \1m", text.lower().replace("{:}", ":").translate(_DASHES)))
+    composed = unicodedata.normalize("NFC", text).lower()
+    numbers = _THOUSANDS.sub("", _HALF_OF_DAY.sub(r" \1m", composed.replace("{:}", ":").translate(_DASHES)))
     return " ".join(_ARTICLES.sub(" ", _PUNCTUATION.sub(_mark, numbers)).split())
 
 

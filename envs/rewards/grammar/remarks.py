@@ -63,15 +63,6 @@ _TOTAL_OF = re.compile(
     r"|increase|decrease|rise|drop|gain|loss|discount) of$",
     re.IGNORECASE,
 )
-_SPOKEN = re.compile(r"[A-Za-z]{2,12}(?:(?: |-)[A-Za-z]{2,12}){0,16}")
-_SPOKEN_NUMBERS: Final = {
-    word: value
-    for value, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
-        "sixteen seventeen "
-        "eighteen nineteen".split()
-    )
-} | {word: 10 * value for value, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)}
 _TEXT_LEAD = re.compile(r"^\\(?:text|textbf|mathrm)\s?\{([^{}\\]{1,100}?)\s*\}(?:\s|\\[,;: ]){0,4}")
 _NOUN = re.compile(
     r"(?P<words>(?:(?:the|an?) )?(?:(?:open|closed|half-open|ordered|solution|column) )?"
@@ -79,22 +70,6 @@ _NOUN = re.compile(
     r"(?P<value>[^A-Za-z\s=:].*)",
     re.IGNORECASE | re.DOTALL,
 )
-
-
-def spoken_number(text: str) -> int | None:
-    """The whole number that English words write: ``two thousand four hundred fifty``; None where they write none."""
-    total, group = 0, 0
-    words = re.findall("[a-z]+", text.lower()) if _SPOKEN.fullmatch(text) else []
-    for word in words:
-        if word in _SPOKEN_NUMBERS:
-            group += _SPOKEN_NUMBERS[word]
-        elif word == "hundred":
-            group *= 100
-        elif word in SCALES and word != "dozen":
-            total, group = total + group * SCALES[word], 0
-        elif word != "and":
-            return None
-    return total + group if words else None
 
 
 def without_aside(text: str) -> str:

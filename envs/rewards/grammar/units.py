@@ -36,6 +36,25 @@ angle degree 1 degrees deg
 angle radian 1 radians rad
 area acre 1 acres
 """.strip()
+# A line has words of which each excludes the others: 5 p.m. is not 5 a.m., a loss of 5 is no profit of 5.
+_EXCLUSIVE = """
+am pm noon midnight
+bc/bce ad/ce
+north/northward south/southward east/eastward west/westward northeast northwest southeast southwest
+up/upward/upwards/upstream down/downward/downwards/downstream
+left right
+clockwise counterclockwise/anticlockwise
+profit/gain/surplus loss/deficit
+increase/rise decrease/drop/fall
+win/wins/won lose/loses/lost draw/draws
+boys girls
+men women
+males females
+adults children
+january/jan february/feb march/mar april/apr may june/jun july/jul august/aug september/sep october/oct november/nov \
+december/dec
+monday/mon tuesday/tue wednesday/wed thursday/thu friday/fri saturday/sat sunday/sun
+""".strip()
 
 Dimension = tuple[tuple[str, int], ...]
 
@@ -52,6 +71,12 @@ def _load() -> dict[str, tuple[str, Fraction]]:
 
 
 UNITS: Final = _load()
+_MEANINGS: Final = {
+    name: (line, meaning)
+    for line, words in enumerate(_EXCLUSIVE.splitlines())
+    for meaning, names in enumerate(words.split())
+    for name in names.split("/")
+}
 _PHRASE = re.compile(r"[a-z]+(?:[ /^·.'’-]+[a-z0-9]+)*", re.IGNORECASE)
 SPEEDS: Final = {"kph": "km/h", "kmph": "km/h", "kmh": "km/h", "mph": "mile/h", "mps": "m/s", "fps": "ft/s"}
 _FACTOR = re.compile(r"(?P<unit>[A-Za-z]+)(?:\^(?P<sign>-?)(?P<power>[123]))?")
@@ -103,6 +128,15 @@ def compound(text: str) -> str:
         return text
     total = Fraction(match["number"]) + Fraction(match["number2"]) / ratio
     return f"{total} {match['unit']}"
+
+
+def exclude(phrase: str, other: str) -> bool:
+    """Whether what stands behind two values says that they are not the same thing: ``p.m.`` and ``a.m.``."""
+    meanings, others = (
+        dict(_MEANINGS[word] for word in re.findall("[a-z]+", text.lower().replace(".", "")) if word in _MEANINGS)
+        for text in (phrase, other)
+    )
+    return any(others.get(line, meaning) != meaning for line, meaning in meanings.items())
 
 
 def measure(phrase: str) -> tuple[Dimension, Fraction] | None:

@@ -25,8 +25,8 @@ incorrect false true isn isnt but if unless except half halves third thirds four
 fifths sixth sixths eighth eighths tenth tenths hundredth hundredths thousandth thousandths squared cubed factorial
 root mod modulo base power exponent pi sqrt sin cos tan log ln exp inf infinity nan zero one two three four five six
 seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty thirty forty
-fifty sixty seventy eighty ninety hundreds thousands millions billions dozens score is are was equals equal divided
-multiplied added subtracted versus vs
+fifty sixty seventy eighty ninety hundreds thousands millions billions dozens score another is are was equals equal
+divided multiplied added subtracted versus vs
 """
 
 _DENIES = """
