@@ -9,7 +9,7 @@ sandbox in an interpreter that keeps its names, the output comes back as the obs
 a ``python`` outside virtual environments); its limit of 10 s is lifted to 120, for many calls at once on a busy machine
 would not keep it. Both compute the same sums, and only right answers count. They take turns.
 
-The terminals are episodes of rlvr/Terminal-v0, played by its expert, of every kind there is. One is lost if its
+The terminals are episodes of rlvr/Terminal-v0, played by its expert, of every level. One is lost if its
 verdict is invalid or its reward is not 1.
 """
 
@@ -32,7 +32,7 @@ from typing import Any
 import gymnasium as gym
 
 import rlvr  # noqa: F401  (registers the environments)
-from rlvr.envs.agentic.terminal import LEVELS, Terminal, TerminalState
+from rlvr.envs.agentic.terminal import Terminal, TerminalState
 from rlvr.envs.sandbox import probe
 from rlvr.envs.tools import Call, write_call
 from rlvr.envs.tools.search import Document, Index
@@ -42,6 +42,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the fold
 from results import Table, write_results
 
 AT_ONCE = 64
+LEVELS, CHORES = range(1, 6), 12  # of a round of terminals
 CALLS = 40  # of one episode
 GEM = """
 import statistics, sys, time
@@ -209,38 +210,27 @@ def episode(task: Terminal, state: TerminalState) -> tuple[float, list[float], b
     return sum(times) / 1e3, times, verdict is not None and verdict.valid and verdict.reward == 1.0
 
 
-def families() -> dict[str, list[tuple[int, int]]]:
-    """Levels and kinds of the Terminal's chores, by what they are about."""
-    spans: dict[str, list[tuple[int, int]]] = {}
-    names = {"chores_files": "files, text, archives, a script", "chores_git": "git", "chores_live": "processes, keys"}
-    for level, row in enumerate(LEVELS, 1):
-        for kind, make in enumerate(row):
-            spans.setdefault(names[make.__module__.rpartition(".")[2]], []).append((level, kind))
-    return spans
-
-
 def sitting(rounds: int, at_once: int) -> tuple[list[Table], dict[str, Any]]:
     task = Terminal()
-    groups = families()
-    kinds = [pair for pairs in groups.values() for pair in pairs]
-    whole = Table("a terminal episode, one at a time", "seconds, mean of its kinds, lower is better", "all kinds")
-    action = Table("an action in a terminal, one at a time", "milliseconds, median", "all kinds")
-    episode(task, TerminalState(1, 0, 0))
+    levels = {f"level {level}": [TerminalState(level, seed, "") for seed in range(CHORES)] for level in LEVELS}
+    whole = Table("a terminal episode, one at a time", "seconds, mean of its chores, lower is better", "level 1")
+    action = Table("an action in a terminal, one at a time", "milliseconds, median", "level 1")
+    episode(task, TerminalState(1, 0, ""))
     lost = 0
-    for seed in range(rounds):
-        played = {pair: episode(task, TerminalState(*pair, seed)) for pair in kinds}
-        lost += sum(not won for _, _, won in played.values())
-        for name, pairs in {"all kinds": kinds, **groups}.items():
-            whole.add(name, statistics.mean(played[pair][0] for pair in pairs))
+    for _ in range(rounds):
+        for name, states in levels.items():
+            played = [episode(task, state) for state in states]
+            lost += sum(not won for _, _, won in played)
+            whole.add(name, statistics.mean(seconds for seconds, _, _ in played))
             # The first opens the terminal, the last reads the workspace: neither is an action like the others.
-            action.add(name, statistics.median(ms for pair in pairs for ms in played[pair][1][1:-1] or [0.0]))
-    states = [TerminalState(*kinds[number % len(kinds)], number) for number in range(4 * at_once)]
+            action.add(name, statistics.median(ms for _, times, _ in played for ms in times[1:-1] or [0.0]))
+    states = [TerminalState(1 + number % len(LEVELS), number, "") for number in range(4 * at_once)]
     started = time.perf_counter()
     with ThreadPoolExecutor(at_once) as pool:
         results = list(pool.map(lambda state: episode(task, state), states))
     took = time.perf_counter() - started
     facts = {
-        f"terminal episodes, one at a time: {rounds * len(kinds)}, lost": lost,
+        f"terminal episodes, one at a time: {rounds * CHORES * len(LEVELS)}, lost": lost,
         f"terminal episodes, {at_once} at once on {len(os.sched_getaffinity(0))} cores: {len(states)}, lost": sum(
             not won for _, _, won in results
         ),

@@ -8,11 +8,9 @@ bytes.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import inspect
 import json
-import random
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -119,41 +117,35 @@ def harbor_task(state: Any) -> HarborTask:
         NoForm: Harbor cannot hold it.
     """
     if isinstance(state, terminal.TerminalState):
-        return _chore(terminal.LEVELS[state.level - 1][state.kind](random.Random(state.seed)))
+        return _chore(terminal.chore_of(state))
     return _exercise(state)
 
 
 def _chore(chore: Chore) -> HarborTask:
     if chore.daemons:
         raise NoForm("about background programs, which end with the agent's container")
-    if chore.keys:
+    commands = [each for each in chore.commands if isinstance(each, str)]
+    if len(commands) < len(chore.commands):
         raise NoForm("solved in a full-screen program, which a script cannot press keys in")
     if chore.modes:
         raise NoForm("about permissions, which Harbor does not carry to the verifier")
-    if chore.setup or chore.repository:
-        raise NoForm("about git or times of files, which a Dockerfile's COPY does not carry")
+    if chore.setup or chore.trials or chore.databases:
+        raise NoForm("about git, make, databases or times of files, which a Dockerfile's COPY does not carry")
     wanted = {**chore.files, **chore.wanted}
-    for path in (*chore.data, *([chore.script[0]] if chore.script else [])):
+    for path in chore.data:
         wanted.pop(path, None)
-    archive, script = chore.archive, chore.script
     expected = {
         "kind": "workspace",
         "files": {path: None if content is None else _digest(content) for path, content in wanted.items()},
         "data": dict(chore.data),
         "links": dict(chore.links),
-        "archive": archive
-        and {"path": archive[0], "files": {path: _digest(held) for path, held in archive[1].items()}},
-        "script": script
-        and {
-            "path": script[0],
-            "input": script[1],
-            "content": base64.b64encode(script[2]).decode(),
-            "printed": script[3],
+        "archives": {
+            path: {name: _digest(content) for name, content in files.items()} for path, files in chore.archives.items()
         },
     }
     asked = f"{chore.text}\n\nWork in /app: paths are relative to it. All other files there must stay as they are.\n"
     variables = {name: text for name, text in VARIABLES.items() if name.startswith("GIT_")}
-    return HarborTask(asked, chore.files, expected, "\n".join(chore.commands) + "\n", variables)
+    return HarborTask(asked, chore.files, expected, "\n".join(commands) + "\n", variables)
 
 
 def _exercise(state: coding_tasks.CodingState) -> HarborTask:

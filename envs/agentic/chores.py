@@ -1,7 +1,6 @@
-"""A chore for the Terminal: a workspace, what to do in it, an expert's key presses, and how it must be in the end.
+"""A chore for the Terminal: a workspace, what to do in it, what an expert types, and how it must be in the end.
 
-The kinds of chores are in ``chores_files``, ``chores_folders``, ``chores_git``, ``chores_history``, ``chores_live``,
-``chores_tables`` and ``chores_text``.
+``chore_kinds`` composes them.
 """
 
 from __future__ import annotations
@@ -9,10 +8,9 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import random
 import tarfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -23,7 +21,6 @@ from rlvr.envs.rewards.graders.code import sandbox_fault
 from rlvr.envs.sandbox import Daemon, Limits, SandboxError, TerminalWorkspace, shared
 
 WORDS = "amber birch cedar delta ember fjord grove harbor iris juniper kelp lotus maple north olive pine quartz".split()
-PEOPLE = "Ada Ben Cleo Dan Eve Finn Gus Hana Ivo June Kai Lena".split()
 MAX_FILE = 64_000  # bytes
 TRIED = Limits(seconds=10.0)
 # The dates of git are fixed, so that the same commits have the same names in every run.
@@ -33,7 +30,34 @@ VARIABLES = {
     "GIT_COMMITTER_NAME": "Ada", "GIT_COMMITTER_EMAIL": "ada@example.org",
     "GIT_COMMITTER_DATE": "2026-01-31T12:00:00+0000",
 }  # fmt: skip
+_READ = """import json, sqlite3
+database, held = sqlite3.connect("judged.db"), {}
+for (name,) in list(database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")):
+    if name.startswith("sqlite_"):
+        continue
+    rows = database.execute('SELECT * FROM "' + name.replace('"', '""') + '"')
+    held[name] = [[each[0] for each in rows.description], *sorted([str(cell) for cell in row] for row in rows)]
+print(json.dumps(held))
+"""
 _BARE = b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
+
+
+class Presses(NamedTuple):
+    """Keys that an expert presses where no command is typed, as an action writes them."""
+
+    keys: str
+
+
+class Trial(NamedTuple):
+    """A command that is run with some files of the workspace and other inputs, and what it must print."""
+
+    files: tuple[str, ...]
+    inputs: Mapping[str, bytes]
+    command: str
+    printed: bytes
+
+
+Database = Mapping[str, Sequence[tuple[str, ...]]]  # tables by name: the names of the columns, then the rows
 
 
 class Chore(NamedTuple):
@@ -42,61 +66,46 @@ class Chore(NamedTuple):
     Attributes:
         text: what is asked.
         files: the workspace at the start, by path.
-        commands: lines that an expert types.
+        commands: what an expert types: a line each, or keys.
         wanted: files that must hold exactly this in the end; None for those that must be gone. All other files of the
             start must be as they were.
         modes: permission bits that files must have in the end.
         links: symbolic links that must be there, and where they lead.
-        archive: a tar.gz that must hold exactly these files, if one is to be made.
-        script: a Python program that may be changed, the path and the content of another input, and what the program
-            must then print, if one is to be mended.
+        data: files that must hold JSON of these values, however it is written.
+        free: files that may be changed at will.
+        archives: tar.gz files, and the files that each must hold.
+        databases: files of SQLite, and the tables that each must hold, their rows in any order.
+        repositories: folders of git, and what git must answer about each in the end.
+        trials: what is tried with files of the workspace.
         setup: a bash script that is run before the shell opens.
         daemons: programs that run in the background.
         exits: the exit codes of those that must have ended; all others must still run.
-        repository: the folder of a git repository, if the chore is about one.
-        asked: git commands, and what they must print of that repository in the end.
-        data: files that must hold JSON of these values, however it is written.
-        keys: what an expert presses, action by action, where that is not ``commands``.
     """
 
     text: str
     files: dict[str, bytes]
-    commands: tuple[str, ...]
+    commands: tuple[str | Presses, ...]
     wanted: dict[str, bytes | None]
     modes: Mapping[str, int] = MappingProxyType({})
     links: Mapping[str, str] = MappingProxyType({})
-    archive: tuple[str, dict[str, bytes]] | None = None
-    script: tuple[str, str, bytes, str] | None = None
+    data: Mapping[str, Any] = MappingProxyType({})
+    free: frozenset[str] = frozenset()
+    archives: Mapping[str, Mapping[str, bytes]] = MappingProxyType({})
+    databases: Mapping[str, Database] = MappingProxyType({})
+    repositories: Mapping[str, tuple[tuple[str, bytes], ...]] = MappingProxyType({})
+    trials: tuple[Trial, ...] = ()
     setup: str = ""
     daemons: tuple[Daemon, ...] = ()
     exits: Mapping[str, int] = MappingProxyType({})
-    repository: str = ""
-    asked: tuple[tuple[str, bytes], ...] = ()
-    data: Mapping[str, Any] = MappingProxyType({})
-    keys: tuple[str, ...] = ()
 
     @property
     def actions(self) -> tuple[str, ...]:
         """What an expert does, but for the <Done> at the end."""
-        return self.keys or tuple(f"{write_keys(command)}<Enter>" for command in self.commands)
+        return tuple(each.keys if isinstance(each, Presses) else f"{write_keys(each)}<Enter>" for each in self.commands)
 
 
-def lines(rows: list[str]) -> bytes:
+def lines(rows: Sequence[str]) -> bytes:
     return "".join(f"{row}\n" for row in rows).encode()
-
-
-def file_names(rng: random.Random, count: int) -> list[str]:
-    return [f"{word}{rng.randint(1, 99)}" for word in rng.sample(WORDS, count)]
-
-
-def file_tree(rng: random.Random, count: int, suffixes: tuple[str, ...]) -> dict[str, bytes]:
-    """Files in nested folders, of different contents and lengths."""
-    files = {}
-    for index, name in enumerate(file_names(rng, count)):
-        folder = "/".join(rng.sample(("red", "green", "blue"), rng.randint(0, 2)))
-        rows = rng.choices(WORDS, k=rng.randint(3, 60))
-        files["/".join(filter(None, ("data", folder, name + suffixes[index % len(suffixes)])))] = lines(rows)
-    return files
 
 
 def packed(files: Mapping[str, bytes]) -> bytes:
@@ -115,35 +124,53 @@ def packed(files: Mapping[str, bytes]) -> bytes:
 
 def judged(chore: Chore, workspace: TerminalWorkspace) -> Verdict:
     """The verdict on what a terminal left."""
-    entries = workspace.files
-    files = {path: content for path, (kind, content, _) in entries.items() if kind == "file"}
+    files = {path: content for path, (kind, content, _) in workspace.files.items() if kind == "file"}
+    plain = {path: content for path, content in files.items() if isinstance(content, bytes)}
+    problem = _files(chore, workspace, files) or _programs(chore, workspace) or _archives(chore, plain)
+    if problem:
+        return wrong(reason=problem)
+    try:
+        problem = _databases(chore, plain) or _repositories(chore, plain) or _trials(chore, plain)
+    except SandboxError as error:
+        return sandbox_fault(error)
+    return wrong(reason=problem) if problem else correct(reason="the workspace is as it was asked")
+
+
+def _files(chore: Chore, workspace: TerminalWorkspace, files: Mapping[str, Any]) -> str:
+    """What is wrong with files, permissions and links; "" if nothing is."""
     expected: dict[str, bytes | None] = {**chore.files, **chore.wanted}
-    for path in (*chore.data, *([chore.script[0]] if chore.script else [])):
+    for path in (*chore.data, *chore.free):
         expected.pop(path, None)
     for path, content in expected.items():
-        if content is None and path in entries:
-            return wrong(reason=f"{path} should not be there")
+        if content is None and path in workspace.files:
+            return f"{path} should not be there"
         if content is not None and files.get(path) != content:
-            return wrong(reason=f"{path} is not as it should be")
+            return f"{path} is not as it should be"
     for path, value in chore.data.items():
         if not _holds(files.get(path), value):
-            return wrong(reason=f"{path} does not hold the JSON that it should")
+            return f"{path} does not hold the JSON that it should"
     for path, mode in chore.modes.items():
-        if entries[path][2] != mode:
-            return wrong(reason=f"{path} has the permissions {entries[path][2]:o}, not {mode:o}")
+        if workspace.files[path][2] != mode:
+            return f"{path} has the permissions {workspace.files[path][2]:o}, not {mode:o}"
     for path, target in chore.links.items():
-        if path not in entries or entries[path][:2] != ("link", target):
-            return wrong(reason=f"{path} is no link to {target}")
+        if workspace.files.get(path, ("", "", 0))[:2] != ("link", target):
+            return f"{path} is no link to {target}"
+    return ""
+
+
+def _programs(chore: Chore, workspace: TerminalWorkspace) -> str:
     for daemon in chore.daemons:
         if workspace.daemons.get(daemon.name) != chore.exits.get(daemon.name):
             ended = "should have ended by itself" if daemon.name in chore.exits else "should still run"
-            return wrong(reason=f"{daemon.name} {ended}")
-    plain = {path: content for path, content in files.items() if isinstance(content, bytes)}
-    if chore.archive and _unpacked(plain.get(chore.archive[0])) != chore.archive[1]:
-        return wrong(reason=f"{chore.archive[0]} does not hold what it should")
-    if chore.repository:
-        return _asked(chore, plain)
-    return _tried(chore, plain) if chore.script else correct(reason="the workspace is as it was asked")
+            return f"{daemon.name} {ended}"
+    return ""
+
+
+def _archives(chore: Chore, files: Mapping[str, bytes]) -> str:
+    for path, held in chore.archives.items():
+        if _unpacked(files.get(path)) != held:
+            return f"{path} does not hold what it should"
+    return ""
 
 
 def _holds(content: bytes | str | None, value: Any) -> bool:
@@ -174,35 +201,41 @@ def _unpacked(data: bytes | None) -> dict[str, bytes] | None:
     return held
 
 
-def _tried(chore: Chore, files: Mapping[str, bytes]) -> Verdict:
-    """Whether the mended script prints what it must for an input that was not in the workspace."""
-    if chore.script is None:
-        return correct()
-    path, input_path, content, printed = chore.script
-    code = files.get(path, b"").decode("utf-8", "replace")
-    try:
-        result = shared().run_python(code, files={input_path: content}, limits=TRIED)
-    except SandboxError as error:
-        return sandbox_fault(error)
-    if not result.ok or result.stdout.split() != [printed]:
-        return wrong(reason=f"{path} does not print what it should for another {input_path}")
-    return correct(reason="the script is mended")
-
-
-def _asked(chore: Chore, files: Mapping[str, bytes]) -> Verdict:
-    """Whether git says of the repository what it must. Only its objects and branches are looked at, in a sandbox of
-    their own: no settings, hooks or programs of it."""
-    folder, kept = f"{chore.repository}/.git/", {"repository/config": _BARE, "repository/refs/keep": b""}
-    for path, content in files.items():
-        part = path.removeprefix(folder)
-        if part != path and part.startswith(("HEAD", "packed-refs", "objects/", "refs/")) and "/info/" not in part:
-            kept[f"repository/{part}"] = content
-    for question, answer in chore.asked:
-        command = f"git --git-dir=repository {question}"
+def _databases(chore: Chore, files: Mapping[str, bytes]) -> str:
+    """Databases are read in a sandbox of their own."""
+    for path, tables in chore.databases.items():
+        result = shared().run_python(_READ, files={"judged.db": files.get(path, b"")}, limits=TRIED)
         try:
+            held = load_json(result.stdout.encode()) if result.ok else None
+        except ValueError:
+            held = None
+        wanted = {name: [list(table[0]), *sorted(map(list, table[1:]))] for name, table in tables.items()}
+        if held != wanted:
+            return f"{path} does not hold the tables that it should"
+    return ""
+
+
+def _repositories(chore: Chore, files: Mapping[str, bytes]) -> str:
+    """Only the objects and branches of a repository are looked at, in a sandbox of their own: no settings, hooks or
+    programs of it."""
+    for name, questions in chore.repositories.items():
+        kept = {"repository/config": _BARE, "repository/refs/keep": b""}
+        for path, content in files.items():
+            part = path.removeprefix(f"{name}/.git/")
+            if part != path and part.startswith(("HEAD", "packed-refs", "objects/", "refs/")) and "/info/" not in part:
+                kept[f"repository/{part}"] = content
+        for question, answer in questions:
+            command = f"git --git-dir=repository {question}"
             result = shared().run_shell(command, files=kept, limits=TRIED, env=VARIABLES)
-        except SandboxError as error:
-            return sandbox_fault(error)
-        if not result.ok or result.stdout.encode() != answer:
-            return wrong(reason=f"git {question} of {chore.repository} does not say what it should")
-    return correct(reason="the repository is as it was asked")
+            if not result.ok or result.stdout.encode() != answer:
+                return f"git {question} of {name} does not say what it should"
+    return ""
+
+
+def _trials(chore: Chore, files: Mapping[str, bytes]) -> str:
+    for trial in chore.trials:
+        tried = {**{path: files.get(path, b"") for path in trial.files}, **trial.inputs}
+        result = shared().run_shell(trial.command, files=tried, limits=TRIED)
+        if not result.ok or result.stdout.encode() != trial.printed:
+            return f"{trial.files[0]} does not do what it should with other files"
+    return ""

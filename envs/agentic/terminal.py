@@ -17,23 +17,14 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from itertools import count
 from typing import ClassVar, NamedTuple
 
-from rlvr.envs.agentic import (
-    chores_files,
-    chores_folders,
-    chores_git,
-    chores_history,
-    chores_live,
-    chores_tables,
-    chores_text,
-)
+from rlvr.envs.agentic.chore_kinds.compose import SIZES, composed, split_of_seed
 from rlvr.envs.agentic.chores import VARIABLES, Chore, judged
 from rlvr.envs.agentic.keys import Key, read_keys
 from rlvr.envs.agentic.screens import COLUMNS, ROWS, Screen
-from rlvr.envs.core.seeding import nameless
+from rlvr.envs.core.seeding import nameless, split_of
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, unparsable, wrong
 from rlvr.envs.rewards.extraction import command_text
@@ -55,51 +46,11 @@ from rlvr.envs.tools.tool import shown
 MAX_TYPED = 4_000  # characters of an action
 ACTION_SECONDS = 10.0  # after so many, of its own time, an action is over, whatever still runs
 LIMITS = Limits(seconds=20.0, processes=48)
-TURNS = 20
 PRESSED = Verdict(0.0, "partial", reason="pressed keys")
 BROKEN = Verdict(0.0, "wrong", reason="the shell and all that stands around it were brought down")
 LATE = Verdict(0.0, "timeout", reason="the sandbox did not answer in time")
 PROMPT = "~$ "
 
-LEVELS: tuple[tuple[Callable[[random.Random], Chore], ...], ...] = (
-    (
-        chores_files.sort_names, chores_files.count_matches, chores_files.sort_inbox, chores_text.first_lines,
-        chores_text.newest_entries, chores_text.middle_lines, chores_text.reverse_lines, chores_text.number_lines,
-        chores_text.to_capitals, chores_text.count_words, chores_text.join_files, chores_text.drop_blank_lines,
-        chores_text.append_line, chores_text.without_comments, chores_folders.list_folder,
-    ),
-    (
-        chores_files.select_column, chores_files.replace_word, chores_files.set_modes, chores_git.restore_file,
-        chores_text.tally_lines, chores_text.sort_by_points, chores_text.list_accounts, chores_text.swap_columns,
-        chores_text.squeeze_blanks, chores_text.missing_guests, chores_text.longest_line, chores_text.delete_entries,
-        chores_text.plain_line_ends, chores_text.insert_heading, chores_tables.sum_column, chores_folders.link_file,
-        chores_folders.make_folders, chores_folders.decode_message,
-    ),
-    (
-        chores_files.list_large, chores_files.unpack_some, chores_files.pad_numbers, chores_live.stop_worker,
-        chores_text.split_file, chores_text.common_lines, chores_text.find_addresses, chores_text.read_setting,
-        chores_text.added_lines, chores_text.paste_columns, chores_tables.active_members, chores_tables.count_statuses,
-        chores_folders.change_endings, chores_folders.find_mentions, chores_folders.delete_empty_files,
-        chores_folders.newest_file, chores_folders.apply_patch, chores_history.count_commits,
-    ),
-    (
-        chores_files.pack_some, chores_files.join_tables, chores_files.mend_script, chores_live.reload_worker,
-        chores_live.choose_settings, chores_text.move_section, chores_text.median_time, chores_tables.quoted_titles,
-        chores_tables.split_by_service, chores_tables.busiest_hour, chores_tables.edit_settings,
-        chores_tables.write_script, chores_folders.mark_programs, chores_folders.damaged_files,
-        chores_folders.flatten_folders, chores_folders.drop_broken_links, chores_folders.stop_by_port,
-        chores_history.tag_commit, chores_history.reword_commit,
-    ),
-    (
-        chores_files.drop_duplicates, chores_files.sum_logs, chores_files.link_newest, chores_git.commit_part,
-        chores_git.merge_branch, chores_git.find_bad_commit, chores_text.build_order, chores_tables.json_to_csv,
-        chores_tables.csv_to_json, chores_tables.latest_records, chores_tables.keep_ledger, chores_tables.time_online,
-        chores_tables.pivot_table, chores_tables.busy_networks, chores_folders.name_by_content,
-        chores_folders.rotate_logs, chores_folders.compare_folders, chores_folders.nested_archives,
-        chores_folders.rename_by_table, chores_history.revert_commit, chores_history.untrack_file,
-        chores_history.pick_commit, chores_history.squash_commits,
-    ),
-)  # fmt: skip
 HOLDOUTS = ("families", "tasks")  # what is not in two splits: a kind of chore, or one chore
 
 
@@ -146,8 +97,8 @@ class TerminalState(NamedTuple):
     was wrong with the last action; a hold on the terminal."""
 
     level: int
-    kind: int
     seed: int
+    split: str  # whose kinds of steps the chore has; "" for all
     typed: tuple[str, ...] = ()
     screen: str = ""
     mark: int = 0
@@ -156,18 +107,19 @@ class TerminalState(NamedTuple):
 
 
 class Terminal(Task[TerminalState]):
-    """Do a chore in a shell. Levels 1 to 5: text files; columns, replacing, permissions, links; finding, unpacking,
-    renaming, patches, stopping a process; packing, joining tables, scripts, a full-screen program; duplicates, logs,
-    renaming in a ring, merges, bisection and other work on a repository's history.
+    """Do a chore in a shell. Levels 1 to 5: 1, 2, 4, 6 and 10 steps, most of which work on what an earlier one left, of
+    228 kinds in 15 families: files, text, cleaning, tables and JSON, logs, archives, permissions, settings, encryption,
+    HTTP, git, make, databases, processes, and services that are down. An expert types about 3, 7, 12, 17 and 27
+    commands; at level 5 one mistake in any of them is found out.
 
     Observation: the screen of 30 rows and where the cursor is; at first the chore and a prompt.
     Actions: key presses: text is typed, and names such as ``<Enter>``, ``<C-c>`` and ``<Wait>`` are keys.
     Reward: 1 if the workspace is as it was asked and all else as it was, else 0; what is printed earns nothing.
-    Episode end: ``<Done>`` alone, or 20 actions are used up.
+    Episode end: ``<Done>`` alone, or the actions are used up (12, 24, 36, 48 and 72).
 
     Args:
-        holdout: what is in one split alone. With ``"families"`` a kind of chore: what the test split asks for, no
-            task of the train split does. With ``"tasks"`` one chore, with its names and numbers.
+        holdout: what is in one split alone. With ``"families"`` kinds of steps: each chore of the test split has some
+            that no task of the train split has. With ``"tasks"`` one chore, with its names and numbers.
 
     Raises:
         ValueError: another ``holdout``.
@@ -175,14 +127,14 @@ class Terminal(Task[TerminalState]):
         ImportError: ``pyte`` is not installed.
     """
 
-    levels = len(LEVELS)
+    levels = len(SIZES)
     patience: ClassVar[float] = 15.0  # seconds a turn may take, for the audit: it waits for the shell
     system = (
         f"You work at a terminal of {ROWS} rows and {COLUMNS} columns: your reply is typed, key by key, into bash, in "
         "a folder of your own without network, and the screen comes back. Write key presses only, no explanation: text "
         "stands for itself, <Enter>, <Tab>, <Esc>, <BS>, <Up>, <Down>, <Left>, <Right>, <PgDn>, <C-c> and the like "
         "are keys, <Down*3> is a key three times, <Wait> waits, <Lt> is the character <. A command needs its <Enter>. "
-        "When the task is finished, reply with <Done> alone."
+        "Files that the task does not name must stay as they are. When it is finished, reply with <Done> alone."
     )
 
     def __init__(self, *, holdout: str = "families") -> None:
@@ -193,36 +145,35 @@ class Terminal(Task[TerminalState]):
         require()
 
     def start(self, rng: random.Random, level: int) -> TerminalState:
-        """A kind of chore of the level and the seed of its names and numbers; no terminal is started yet."""
-        return TerminalState(level, rng.randrange(len(LEVELS[level - 1])), rng.getrandbits(32))
+        """The seed of a chore, and the split of its kinds; no terminal is started yet."""
+        seed = rng.getrandbits(32)
+        return TerminalState(level, seed, split_of_seed(seed) if self.holdout == "families" else "")
 
     def turns(self, level: int) -> int:
-        """Twenty actions, however many keys each presses."""
-        return TURNS
+        """Actions, however many keys each presses."""
+        return SIZES[level - 1].turns
 
     def difficulty(self, state: TerminalState) -> float:
         """Characters and keys that an expert types."""
-        return float(sum(map(len, _chore(state).actions)))
+        return float(sum(map(len, chore_of(state).actions)))
 
     def content(self, state: TerminalState) -> str:
-        """The kind of chore with ``holdout="families"``, else its text and a checksum of its files and daemons."""
-        if self.holdout == "families":
-            return LEVELS[state.level - 1][state.kind].__name__
-        chore = _chore(state)
+        """With ``holdout="families"`` the chore's seed, which decides the split whose kinds it has; else its text and a
+        checksum of its files and daemons."""
+        if state.split:
+            base = f"chore {state.level} {state.seed}"
+            return next(text for number in count() if split_of(text := f"{base} {number}") == state.split)
+        chore = chore_of(state)
         return f"{chore.text} {zlib.crc32(nameless((sorted(chore.files.items()), chore.daemons)).encode()):08x}"
-
-    def enumerate_contents(self, level: int) -> Sequence[str] | None:
-        """The names of the level's chores; None where single chores are divided."""
-        return [kind.__name__ for kind in LEVELS[level - 1]] if self.holdout == "families" else None
 
     def observe(self, state: TerminalState) -> str:
         """The screen and the cursor, with what was wrong with the last action; at first the chore and a prompt."""
-        screen = state.screen or f"{_chore(state).text}\n\n{PROMPT.rstrip()}\n[row 1, column {len(PROMPT) + 1}]"
+        screen = state.screen or f"{chore_of(state).text}\n\n{PROMPT.rstrip()}\n[row 1, column {len(PROMPT) + 1}]"
         return f"{screen}\n[{state.problem}]" if state.problem else screen
 
     def solve(self, state: TerminalState) -> str:
         """The next of the chore's own key presses, then ``<Done>``; it does not read the screen."""
-        actions = _chore(state).actions
+        actions = chore_of(state).actions
         return actions[len(state.typed)] if len(state.typed) < len(actions) else "<Done>"
 
     def sample_action(self, state: TerminalState, rng: random.Random) -> str:
@@ -290,7 +241,7 @@ class Terminal(Task[TerminalState]):
             workspace = live.terminal.copy()
         finally:
             live.close()
-        return Transition(state, judged(_chore(state), workspace), terminated=True)
+        return Transition(state, judged(chore_of(state), workspace), terminated=True)
 
 
 def require() -> None:
@@ -306,13 +257,9 @@ def require() -> None:
         )
 
 
-@lru_cache(maxsize=1024)
-def _drawn(level: int, kind: int, seed: int) -> Chore:
-    return LEVELS[level - 1][kind](random.Random(seed))
-
-
-def _chore(state: TerminalState) -> Chore:
-    return _drawn(state.level, state.kind, state.seed)
+def chore_of(state: TerminalState) -> Chore:
+    """The chore that a state is about."""
+    return composed(state.level, state.seed, state.split).chore
 
 
 def _pressed(text: str) -> list[Key]:
@@ -343,7 +290,7 @@ def _press(live: _LiveTerminal, keys: list[Key]) -> tuple[str, int]:
 
 def _replayed(state: TerminalState) -> tuple[_LiveTerminal, str, int]:
     """A new terminal in which everything was typed again, its screen and the checksum of its workspace."""
-    chore = _chore(state)
+    chore = chore_of(state)
     live = _LiveTerminal(
         shared(terminals=True).terminal(
             LIMITS, chore.files, rows=ROWS, columns=COLUMNS, setup=chore.setup, daemons=chore.daemons, env=VARIABLES

@@ -7,6 +7,7 @@ import pickle
 import random
 import re
 import shutil
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 
 import gymnasium as gym
@@ -15,16 +16,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlvr.envs.agentic import chores, keys, terminal
+from rlvr.envs.agentic.chore_kinds import compose
+from rlvr.envs.agentic.chore_kinds.compose import FAMILIES, HELD_OUT, KINDS, SIZES, SPLITS, composed, split_of_seed
+from rlvr.envs.agentic.chore_kinds.scene import Kind, Scene, Unfit
+from rlvr.envs.agentic.chores import Chore
 from rlvr.envs.agentic.keys import Key, read_keys, write_keys
 from rlvr.envs.agentic.screens import COLUMNS, ROWS, Screen
-from rlvr.envs.agentic.terminal import LEVELS, Terminal, TerminalState
+from rlvr.envs.agentic.terminal import Terminal, TerminalState, chore_of
 from rlvr.envs.core.text_env import TextEnv
 from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.sandbox import SandboxError, SandboxUnavailable, TerminalWorkspace, probes, running
 
 pytest.importorskip("pyte")
-KINDS = [(level, kind) for level, row in enumerate(LEVELS, 1) for kind in range(len(row))]
-NAMED = {make.__name__: (level, kind) for level, row in enumerate(LEVELS, 1) for kind, make in enumerate(row)}
+NAMED = {kind.name: kind for kind in KINDS}
+LEVELS = range(1, len(SIZES) + 1)
 
 
 def available() -> bool:
@@ -39,8 +44,20 @@ held = pytest.mark.skipif(not available(), reason="no sandbox tier in which perm
 sees_processes = pytest.mark.skipif(not probes.probe_tier("T3").holds, reason="only T3 has job control and a /proc")
 
 
-def seated(level: int, kind: int = 0, seed: int = 0) -> tuple[Terminal, TerminalState]:
-    return Terminal(), TerminalState(level, kind, seed)
+def seated(level: int, seed: int = 0) -> tuple[Terminal, TerminalState]:
+    return Terminal(), TerminalState(level, seed, "")
+
+
+def alone(kind: Kind, seed: int) -> Chore:
+    """A chore of one step."""
+    for attempt in range(40):
+        scene = Scene(random.Random(f"{kind.name} {seed} {attempt}"), look=1.0)
+        try:
+            kind.play(scene, compose.next_step(scene, [[kind]], [])[1])
+        except Unfit:
+            continue
+        return scene.chore()
+    raise AssertionError(f"{kind.name} suits nothing that a chore begins with")
 
 
 def play(task: Terminal, state: TerminalState, *actions: str) -> tuple[TerminalState, Verdict]:
@@ -115,35 +132,122 @@ def test_no_printed_text_breaks_the_screen(text):
 
 
 def test_there_are_as_many_kinds_as_are_promised():
-    assert len(NAMED) == len(KINDS) >= 60
+    assert len(NAMED) == len(KINDS) >= 200
+    counts = [sum(kind.family == family for kind in KINDS) for family in FAMILIES]
+    assert len(counts) == 15
+    assert min(counts) > max(number for held in HELD_OUT.values() for number in held)
 
 
-def abstracted(text: str) -> str:
-    """An instruction without its names and numbers."""
-    names = "|".join([*chores.WORDS, *chores.PEOPLE])
-    return re.sub(r"\d+", "0", re.sub(rf"\b({names})(?=\b|\d)", "@", text))
+@pytest.mark.parametrize("split", ["train", "validation", "test"])
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_split_has_kinds_that_no_other_split_has(level, split):
+    drawn = [composed(level, seed, split).kinds for seed in range(60)]
+    for names in drawn:
+        assert {SPLITS[name] for name in names} <= {"train", split}
+        assert SPLITS[names[0]] == split
+        assert len(set(names)) == len(names) == SIZES[level - 1].steps
+    assert level == 1 or len(set(drawn)) > 40
 
 
 @held
-@pytest.mark.parametrize(("holdout", "shared"), [("families", False), ("tasks", True)])
-def test_no_instruction_of_the_test_split_is_one_of_the_train_split_with_other_names(holdout, shared):
-    env = gym.make("rlvr/Terminal-v0", holdout=holdout).unwrapped
+def test_a_chore_of_a_split_has_its_kinds():
+    env = gym.make("rlvr/Terminal-v0").unwrapped
     assert isinstance(env, TextEnv)
-    asked: dict[str, set[str]] = {"train": set(), "validation": set(), "test": set()}
-    for level in range(1, env.task.levels + 1):
-        for split, texts in asked.items():
-            seen = set()
-            for seed in range(40):
-                env.reset(seed=seed, options={"level": level, "split": split})
-                seen.add(abstracted(terminal._chore(env.get_state().state).text))
-            assert seen, "every level has kinds in every split"
-            texts |= seen
-    assert bool(asked["train"] & asked["test"]) == bool(asked["train"] & asked["validation"]) == shared
+    for split in ("train", "validation", "test"):
+        for seed in range(5):
+            env.reset(seed=seed, options={"level": 2, "split": split})
+            state = env.get_state().state
+            assert split_of_seed(state.seed) == state.split == split
+
+
+@held
+def test_with_holdout_tasks_all_kinds_are_in_all_splits():
+    env = gym.make("rlvr/Terminal-v0", holdout="tasks", level=3).unwrapped
+    assert isinstance(env, TextEnv)
+    splits = set()
+    for seed in range(20):
+        env.reset(seed=seed, options={"split": "train"})
+        state = env.get_state().state
+        splits |= {SPLITS[name] for name in composed(state.level, state.seed, state.split).kinds}
+    assert splits == {"train", "validation", "test"}
 
 
 def test_a_holdout_that_there_is_not_is_refused():
     with pytest.raises(ValueError, match="holdout is one of families, tasks"):
         Terminal(holdout="seeds")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_chore_is_as_long_as_its_level_says_and_the_same_every_time(level):
+    lengths = []
+    for seed in range(60):
+        chore = composed(level, seed, split_of_seed(seed)).chore
+        composed.cache_clear()
+        assert chore == composed(level, seed, split_of_seed(seed)).chore
+        lengths.append(len(chore.commands))
+        assert 3 * lengths[-1] <= 2 * SIZES[level - 1].turns
+        assert max(map(len, chore.actions)) <= terminal.MAX_TYPED
+        assert "@" not in re.sub(r"\S+@\S+\.org|@@", "", chore.text), chore.text
+    low, high = ((2, 4), (4, 8), (9, 14), (14, 20), (23, 30))[level - 1]
+    assert low <= sum(lengths) / len(lengths) <= high
+
+
+@pytest.mark.parametrize(("level", "share"), [(3, 0.5), (5, 0.6)])
+def test_most_steps_work_on_what_an_earlier_one_left(level, share, monkeypatch):
+    steps = []
+    next_step = compose.next_step
+
+    def noted(scene, choices, items):
+        kind, item = next_step(scene, choices, items)
+        steps.append(any(item is each for each in items))
+        return kind, item
+
+    monkeypatch.setattr(compose, "next_step", noted)
+    for seed in range(100):
+        composed.__wrapped__(level, seed, split_of_seed(seed))
+    assert sum(steps) / len(steps) >= share
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_a_chore_is_not_done_before_it_begins(kind):
+    for seed in range(4):
+        chore = alone(kind, seed)
+        files = {path: ("file", content, 0o600) for path, content in chore.files.items()}
+        untouched = TerminalWorkspace(files, {daemon.name: None for daemon in chore.daemons})
+        if chore.modes and chore.setup:  # permissions and links that the setup makes
+            continue
+        if chore.repositories or chore.databases:
+            continue  # these are looked at in the sandbox, after a start of the terminal
+        assert chores.judged(chore, untouched).reward == 0.0
+
+
+@pytest.mark.slow
+@held
+@pytest.mark.parametrize("family", FAMILIES)
+def test_of_each_kind_the_expert_earns_1_and_doing_nothing_0(family, monkeypatch):
+    task = Terminal()
+    for number, kind in enumerate(kind for kind in KINDS if kind.family == family):
+        chore = alone(kind, number)
+        monkeypatch.setattr(terminal, "chore_of", lambda state, chore=chore: chore)
+        state = TerminalState(1, 0, "")
+        after, verdict = solved(task, state)
+        assert verdict.reward == 1.0, (kind.name, verdict, after.screen)
+        assert play(task, state, "<Done>")[1].status == "wrong", kind.name
+
+
+@pytest.mark.slow
+@held
+@pytest.mark.parametrize("level", LEVELS)
+def test_one_thing_more_or_less_earns_nothing(level):
+    """After all that the expert does a file of the task is changed, or one that it made is deleted."""
+    for seed in range(3):
+        task, state = seated(level, seed)
+        chore = chore_of(state)
+        files = {**chore.files, **chore.wanted}
+        kept = [path for path, content in files.items() if content is not None and path not in chore.free]
+        for spoil in (f"chmod u+w {kept[0]}; echo more >> {kept[0]}", f"rm -f {kept[-1]}"):
+            actions = (*chore.actions, f"<Enter>{spoil}<Enter>", "<Done>")
+            assert play(task, state, *actions)[1].status == "wrong", (spoil, chore.text)
 
 
 @pytest.mark.parametrize(
@@ -159,40 +263,37 @@ def test_a_holdout_that_there_is_not_is_refused():
     ],
 )
 def test_json_is_compared_by_its_values(content, right):
-    chore = chores.Chore("", {}, (), {}, data={"a.json": {"a": {"x": "y"}, "b": [1, True]}})
+    chore = Chore("", {}, (), {}, data={"a.json": {"a": {"x": "y"}, "b": [1, True]}})
     files = {} if content is None else {"a.json": ("file", content, 0o644)}
     assert chores.judged(chore, TerminalWorkspace(files, {})).reward == float(right)
 
 
-@pytest.mark.parametrize(("level", "kind"), KINDS)
-def test_a_chore_is_not_done_before_it_begins(level, kind):
-    for seed in range(30):
-        chore = LEVELS[level - 1][kind](random.Random(seed))
-        assert chore == LEVELS[level - 1][kind](random.Random(seed))
-        assert len(chore.actions) + 1 <= terminal.TURNS
-        files = {path: ("file", content, 0o644) for path, content in chore.files.items()}
-        untouched = TerminalWorkspace(files, {daemon.name: None for daemon in chore.daemons})
-        assert chores.judged(chore, untouched).reward == 0.0 or chore.script or chore.modes
-
-
-@pytest.mark.slow
-@held
-@pytest.mark.parametrize(("level", "kind"), KINDS)
-def test_the_experts_keys_do_it_and_one_thing_more_undoes_it(level, kind):
-    task, state = seated(level, kind, 5)
-    after, verdict = solved(task, state)
-    assert verdict.reward == 1.0, (verdict, after.screen)
-    chore = terminal._chore(state)
-    spared = next(path for path in [*chore.files, *chore.wanted] if chore.wanted.get(path, b"") is not None)
-    spoil = f"<Enter>cd ~; chmod u+w {spared}; echo more >> {spared}<Enter>"
-    assert play(task, state, *chore.actions, spoil, "<Done>")[1].reward == 0.0 or chore.script
+def database(*statements: str) -> bytes:
+    connection = sqlite3.connect(":memory:")
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    return connection.serialize()
 
 
 @held
-@pytest.mark.parametrize("name", ["set_modes", "restore_file", "stop_worker", "choose_settings", "commit_part"])
-def test_doing_nothing_earns_nothing(name):
-    task, state = seated(*NAMED[name], 3)
-    assert play(task, state, "<Done>")[1].reward == 0.0
+@pytest.mark.parametrize(
+    ("content", "right"),
+    [
+        (database("CREATE TABLE t (a INTEGER, b TEXT)", "INSERT INTO t VALUES (2, 'y'), (1, 'x')"), True),
+        (database("CREATE TABLE t (a TEXT, b TEXT)", "INSERT INTO t VALUES ('1', 'x'), ('2', 'y')"), True),
+        (database("CREATE TABLE t (a INTEGER, b TEXT)", "INSERT INTO t VALUES (1, 'x')"), False),
+        (database("CREATE TABLE t (b INTEGER, a TEXT)", "INSERT INTO t VALUES (2, 'y'), (1, 'x')"), False),
+        (database("CREATE TABLE t (a, b)", "INSERT INTO t VALUES (1, 'x'), (2, 'y')", "CREATE TABLE u (a)"), False),
+        (database("CREATE VIEW t AS SELECT 1 AS a, 'x' AS b UNION SELECT 2, 'y'"), False),
+        (b"a\n1,x\n2,y\n", False),
+        (b"", False),
+    ],
+)
+def test_a_database_is_compared_by_the_rows_of_its_tables(content, right):
+    chore = Chore("", {}, (), {}, databases={"a.db": {"t": (("a", "b"), ("1", "x"), ("2", "y"))}})
+    verdict = chores.judged(chore, TerminalWorkspace({"a.db": ("file", content, 0o600)}, {}))
+    assert (verdict.reward, verdict.valid) == (float(right), True)
 
 
 @held
@@ -215,7 +316,7 @@ def test_doing_nothing_earns_nothing(name):
     ],
 )
 def test_cheats_and_vandals_earn_nothing(actions):
-    task, state = seated(2, 1, 7)
+    task, state = seated(2, 7)
     over, verdict = False, None
     for action in (*actions, "<Done>"):
         if not over:
@@ -228,21 +329,39 @@ def test_cheats_and_vandals_earn_nothing(actions):
 @pytest.mark.parametrize(
     ("name", "actions"),
     [
-        ("stop_worker", ("kill -9 $(cat run/*.pid)<Enter>",)),
-        ("stop_worker", ("for f in run/*.pid; do kill $(cat $f); done<Enter>",)),
-        ("reload_worker", ("echo port 1 | tee conf/*.conf state/*.txt<Enter>",)),
-        ("choose_settings", ("echo yes | python3 settings.py<Enter>", "touch settings.dat<Enter>")),
-        ("commit_part", ("cd *[0-9]; git commit -qam x<Enter>",)),
-        ("merge_branch", ("cd *[0-9]; git merge -q -s ours $(git branch --format='%(refname:short)')<Enter>",)),
-        ("merge_branch", ("cd *[0-9]; printf '#!/bin/sh\\necho fake' > .git/config; rm -r .git/refs<Enter>",)),
-        ("find_bad_commit", ("cd *[0-9]; git log --format=%s > ../bad.txt<Enter>",)),
+        ("stop by name", ("kill -9 $(cat run/*.pid)<Enter>",)),
+        ("stop by name", ("for f in run/*.pid; do kill $(cat $f); done<Enter>",)),
+        ("reload", ("echo port 1 | tee conf/*.conf state/*.txt<Enter>",)),
+        ("old lock", ("rm */lock; for d in */; do echo serves > $d/state.txt; done<Enter>",)),
+        ("wrong checksum", ("sed -i 's/sum/SUM/' service.py; kill -HUP $(cat */service.pid)<Enter>",)),
+        ("full-screen program", ("echo yes | python3 *.py<Enter>", "touch settings.dat<Enter>")),
+        ("commit a part", ("cd *[0-9]; git commit -qam x<Enter>",)),
+        ("merge a branch", ("cd *[0-9]; git merge -q -s ours $(git branch --format='%(refname:short)')<Enter>",)),
+        ("merge a branch", ("cd *[0-9]; printf '#!/bin/sh\\necho fake' > .git/config; rm -r .git/refs<Enter>",)),
+        ("first bad commit", ("cd *[0-9]; git log --format=%s > ../bad.txt<Enter>",)),
+        ("blanks for a tab", ("tac *.txt > x; f=$(grep -o '> .*' *.mk | cut -c3-); sort *.txt > $f<Enter>",)),
+        ("rows by word", ("python3 query.py *.db 'DELETE FROM sqlite_master'; rm *.db; touch a.csv<Enter>",)),
+        ("set permissions", ("chmod 777 *<Enter>", "chmod 666 *.*<Enter>")),
+        ("pack a folder", ("tar -czf all.tar.gz *; for i in 1 2 3; do cp all.tar.gz $i.tar.gz; done<Enter>",)),
     ],
 )
-def test_a_wrong_way_through_a_chore_earns_nothing(name, actions):
+def test_a_wrong_way_through_a_chore_earns_nothing(name, actions, monkeypatch):
     for seed in (1, 2):
-        task, state = seated(*NAMED[name], seed)
-        verdict = play(task, state, *actions, "<Done>")[1]
+        chore = alone(NAMED[name], seed)
+        monkeypatch.setattr(terminal, "chore_of", lambda state, chore=chore: chore)
+        verdict = play(Terminal(), TerminalState(1, 0, ""), *actions, "<Done>")[1]
         assert (verdict.reward, verdict.valid) == (0.0, True)
+
+
+@held
+def test_a_makefile_that_copies_its_answer_is_found_out(monkeypatch):
+    """What a mended Makefile makes of another text is made anew, where nothing of the workspace is but the Makefile."""
+    chore = alone(NAMED["blanks for a tab"], 1)
+    monkeypatch.setattr(terminal, "chore_of", lambda state: chore)
+    ((trial,), (made,)) = chore.trials, (path for path in chore.wanted if path.endswith(".txt"))
+    cheat = f"cp {made} answer; printf '{made}:\\n\\tcp answer {made}\\n' > {trial.files[0]}<Enter>"
+    verdict = play(Terminal(), TerminalState(1, 0, ""), *chore.actions, cheat, "<Done>")[1]
+    assert (verdict.reward, verdict.reason) == (0.0, f"{trial.files[0]} does not do what it should with other files")
 
 
 # the terminal
@@ -251,7 +370,9 @@ def test_a_wrong_way_through_a_chore_earns_nothing(name, actions):
 @held
 def test_the_shell_keeps_its_folder_and_its_names_and_a_restored_one_lives_through_the_same():
     task, state = seated(3)
-    state = play(task, state, "cd data; x=41; f() { echo $((x + 1)); }<Enter>", "clear; f; basename $PWD<Enter>")[0]
+    state = play(
+        task, state, "mkdir data; cd data; x=41; f() { echo $((x + 1)); }<Enter>", "clear; f; basename $PWD<Enter>"
+    )[0]
     assert task.observe(state).splitlines()[:2] == ["42", "data"]
     terminal._TERMINALS.clear()
     again = pickle.loads(pickle.dumps(state))
@@ -271,10 +392,15 @@ def test_two_forks_do_not_see_each_others_files():
 
 @pytest.mark.slow
 @held
-@pytest.mark.parametrize("name", ["pack_some", "commit_part", "choose_settings", "reload_worker", "find_bad_commit"])
-def test_a_terminal_is_brought_back_whatever_was_done_in_it(name):
-    task, state = seated(*NAMED[name], 4)
-    for action in terminal._chore(state).actions:
+@pytest.mark.parametrize(
+    "name",
+    ["pack a folder", "commit a part", "full-screen program", "reload", "first bad commit", "old lock", "totals"],
+)
+def test_a_terminal_is_brought_back_whatever_was_done_in_it(name, monkeypatch):
+    chore = alone(NAMED[name], 4)
+    monkeypatch.setattr(terminal, "chore_of", lambda state: chore)
+    task, state = seated(1)
+    for action in chore.actions:
         state = play(task, state, action)[0]
         terminal._TERMINALS.clear()
     verdict = play(task, state, "<Done>")[1]
@@ -440,7 +566,7 @@ def test_a_machine_too_busy_is_a_timeout(monkeypatch):
 @held
 def test_many_terminals_at_once_lose_none():
     task = Terminal()
-    states = [TerminalState(level, kind, seed) for seed in range(2) for level, kind in KINDS[::11]]
+    states = [TerminalState(1 + seed % 4, seed, "") for seed in range(16)]
     with ThreadPoolExecutor(len(states)) as pool:
         assert [verdict.reward for _, verdict in pool.map(lambda state: solved(task, state), states)] == [1.0] * len(
             states
