@@ -77,6 +77,7 @@ def _by_ending(paths: Contents) -> list[tuple[str, str]]:
     return [("ending", "count"), *((ending, str(count)) for ending, count in sorted(counts.items()))]
 
 
+_FOUND, _PERMISSIONS = "find @a -type f | sort", "find @a -type f -printf '%m %p\\n' | sort"
 _SORTED = "sorted by their bytes (as LC_ALL=C sorts)"
 LISTS = (
     _list("list files", f"Write the paths of all files in @a and its folders to @b, as @a/..., {_SORTED}.",
@@ -117,8 +118,8 @@ def _change_ending(scene: Scene, item: Item) -> Item:
     ending = pick(scene.rng, _endings(item.data))
     new = pick(scene.rng, [each for each in ("text", "note", "bak", "old") if each not in _endings(item.data)])
     scene.ask("Rename all files in @a and its folders whose names end in .@e: they shall end in .@n instead.",
-              "find @a -name '*.@e' | while read -r f; do mv \"$f\" \"${f%.@e}.@n\"; done", result="find @a -type f",
-              a=item.path, e=ending, n=new)  # fmt: skip
+              "find @a -name '*.@e' | while read -r f; do mv \"$f\" \"${f%.@e}.@n\"; done",
+              result=_FOUND, a=item.path, e=ending, n=new)  # fmt: skip
     return _renamed(scene, item, {p: f"{p.removesuffix(ending)}{new}" for p in item.data if p.endswith(f".{ending}")})
 
 
@@ -146,7 +147,7 @@ def _delete_empty(scene: Scene, _: Item) -> Item:
     empty = scene.rng.sample(sorted(contents), 3)
     item = a_folder(scene, contents | dict.fromkeys(empty, b""))
     scene.ask("Programs have left empty files, of no bytes, in @a and its folders. Delete them all.",
-              "find @a -type f -empty", "find @a -type f -empty -delete", a=item.path)  # fmt: skip
+              "find @a -type f -empty | sort", "find @a -type f -empty -delete", a=item.path)  # fmt: skip
     for path in empty:
         scene.remove(f"{item.path}/{path}")
     return item._replace(data={path: content for path, content in item.data.items() if content})
@@ -191,7 +192,7 @@ def _duplicates(scene: Scene, _: Item) -> Item:
         "path comes first (as LC_ALL=C sorts), and delete the others.", "find @a -type f | LC_ALL=C sort | xargs "
                   "md5sum",
               "find @a -type f | LC_ALL=C sort | xargs md5sum | awk 'seen[$1]++ {print $2}' | xargs rm",
-              result="find @a -type f", a=item.path)  # fmt: skip
+              result=_FOUND, a=item.path)  # fmt: skip
     for path in gone:
         scene.remove(f"{item.path}/{path}")
     return item._replace(data={path: item.data[path] for path in item.data if path not in gone})
@@ -227,7 +228,7 @@ def _make_folders(scene: Scene, item: Item) -> Item:
 def _link(scene: Scene, item: Item) -> Item:
     name = scene.name()
     scene.see(item.path)
-    scene.ask("Make a symbolic link @l, here, whose target is @a.", "ln -s @a @l", result="ls -l @l",
+    scene.ask("Make a symbolic link @l, here, whose target is @a.", "ln -s @a @l", result="readlink -v @l",
               a=item.path, l=name)  # fmt: skip
     scene.links[name] = item.path
     return item
@@ -240,7 +241,8 @@ def _broken_links(scene: Scene, _: Item) -> Item:
     scene.setup += [f"mkdir {folder}", *(f"ln -s ../{item.path}/{path} {folder}/{n}" for n, path in enumerate(targets)),
                     *(f"ln -s ../{item.path}/{name} {folder}/{name}" for name in gone)]  # fmt: skip
     scene.ask("The folder @b holds symbolic links to files in @a. Delete those links that lead to nothing, and keep "
-        "the others.", "ls -l @b", "find @b -xtype l -delete", result="ls @b", a=item.path, b=folder)  # fmt: skip
+        "the others.", "find @b -type l -printf '%f %l\\n' | sort", "find @b -xtype l -delete", result="ls @b",
+        a=item.path, b=folder)  # fmt: skip
     scene.links |= {f"{folder}/{n}": f"../{item.path}/{path}" for n, path in enumerate(targets)}
     scene.gone |= {f"{folder}/{name}" for name in gone}
     return item
@@ -318,8 +320,8 @@ def _pack_ending(scene: Scene, item: Item) -> Item:
 def _unpack(scene: Scene, _: Item) -> Item:
     archive, folder, contents = f"{scene.name()}.tar.gz", scene.name(), tree(scene.rng)
     scene.give(archive, packed(contents))
-    scene.ask("Unpack the archive @a into a new folder @b.", "mkdir @b", "tar -xzf @a -C @b", result="find @b -type f",
-              a=archive, b=folder)  # fmt: skip
+    scene.ask("Unpack the archive @a into a new folder @b.", "mkdir @b", "tar -xzf @a -C @b",
+              result="find @b -type f | sort", a=archive, b=folder)  # fmt: skip
     scene.files |= {f"{folder}/{path}": content for path, content in contents.items()}
     return Item("folder", folder, contents)
 
@@ -400,7 +402,7 @@ def _chmod(
             pick(scene.rng, ())
         if takes == "file":
             scene.see(item.path)
-        scene.ask(wish, *command.split("; "), result=f"ls -lR {item.path}", a=item.path, **values)
+        scene.ask(wish, *command.split("; "), result=_PERMISSIONS, a=item.path, **values)
         scene.modes |= modes
         return item
 
@@ -470,7 +472,7 @@ def _programs(scene: Scene, _: Item) -> Item:
     item = a_folder(scene, contents)
     scene.ask("Some files in @a are programs: their first line begins with #!. Give these the permissions 755, and "
         "leave the others as they are.", "head -n 1 @a/*",
-              "for f in @a/*; do head -n 1 $f | grep -q '^#!' && chmod 755 $f; done", result="ls -l @a",
+              "for f in @a/*; do head -n 1 $f | grep -q '^#!' && chmod 755 $f; done", result=_PERMISSIONS,
                   a=item.path)  # fmt: skip
     scene.modes |= {
         f"{item.path}/{path}": 0o755 if text.startswith(b"#!") else 0o600 for path, text in contents.items()

@@ -392,7 +392,7 @@ def _closed(service: Service) -> tuple[str, ...]:
         pick(service.scene.rng, ())
     service.conf()
     service.scene.setup.append(f"chmod 0 {service.item.path}")
-    return ("ls -l @a", "chmod 600 @a")
+    return ("stat -c '%a %n' @a", "chmod 600 @a")
 
 
 FAULTS: dict[str, Spoil] = {
