@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rlvr.envs.agentic import chores, keys, terminal
 from rlvr.envs.agentic.chore_kinds import compose
 from rlvr.envs.agentic.chore_kinds.compose import FAMILIES, HELD_OUT, KINDS, SIZES, SPLITS, composed, split_of_seed
-from rlvr.envs.agentic.chore_kinds.scene import Kind, Scene, Unfit
+from rlvr.envs.agentic.chore_kinds.draft import ChoreDraft, StepKind, Unfit
 from rlvr.envs.agentic.chores import Chore
 from rlvr.envs.agentic.keys import Key, read_keys, write_keys
 from rlvr.envs.agentic.screens import COLUMNS, ROWS, Screen
@@ -48,15 +48,15 @@ def seated(level: int, seed: int = 0) -> tuple[Terminal, TerminalState]:
     return Terminal(), TerminalState(level, seed, "")
 
 
-def alone(kind: Kind, seed: int) -> Chore:
+def alone(kind: StepKind, seed: int) -> Chore:
     """A chore of one step."""
     for attempt in range(40):
-        scene = Scene(random.Random(f"{kind.name} {seed} {attempt}"), look=1.0)
+        draft = ChoreDraft(random.Random(f"{kind.name} {seed} {attempt}"), look=1.0)
         try:
-            kind.play(scene, compose.next_step(scene, [[kind]], [])[1])
+            kind.play(draft, compose.next_step(draft, [[kind]], [])[1])
         except Unfit:
             continue
-        return scene.chore()
+        return draft.chore()
     raise AssertionError(f"{kind.name} suits nothing that a chore begins with")
 
 
@@ -197,8 +197,8 @@ def test_most_steps_work_on_what_an_earlier_one_left(level, share, monkeypatch):
     steps = []
     next_step = compose.next_step
 
-    def noted(scene, choices, items):
-        kind, item = next_step(scene, choices, items)
+    def noted(draft, choices, items):
+        kind, item = next_step(draft, choices, items)
         steps.append(any(item is each for each in items))
         return kind, item
 

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from rlvr.envs.agentic.chore_kinds.draft import ChoreDraft, StepKind, WorkItem, fill, fresh, pick, render
 from rlvr.envs.agentic.chore_kinds.history import INSTALLED
-from rlvr.envs.agentic.chore_kinds.scene import Item, Kind, Scene, fill, fresh, pick, render
 from rlvr.envs.agentic.chores import WORDS, Trial
 
 # make
@@ -23,7 +23,7 @@ _RECIPES: tuple[tuple[str, str, Callable[[tuple[str, ...]], tuple[str, ...]]], .
 )
 
 
-def _make(name: str, wish: str, right: str, broken: str, *fix: str, stale: bool = False) -> Kind:
+def _make(name: str, wish: str, right: str, broken: str, *fix: str, stale: bool = False) -> StepKind:
     """A Makefile that has to be mended, and then makes a file of a text; it is tried on another text too.
 
     Args:
@@ -32,34 +32,34 @@ def _make(name: str, wish: str, right: str, broken: str, *fix: str, stale: bool 
         stale: whether the target is there already, made of an older text.
     """
 
-    def play(scene: Scene, item: Item) -> Item:
-        (how, recipe, result), (_, second, last) = scene.rng.sample(_RECIPES, 2)
-        file, path, two_steps = f"{scene.name()}.mk", scene.path("text"), "@q" in right
-        values = {"a": item.path, "b": path, "m": file, "r": recipe, "q": second, "t": f"{scene.name()}.tmp", "h": how,
-                  "o": scene.name()}  # fmt: skip
+    def play(draft: ChoreDraft, item: WorkItem) -> WorkItem:
+        (how, recipe, result), (_, second, last) = draft.rng.sample(_RECIPES, 2)
+        file, path, two_steps = f"{draft.name()}.mk", draft.path("text"), "@q" in right
+        values = {"a": item.path, "b": path, "m": file, "r": recipe, "q": second, "t": f"{draft.name()}.tmp", "h": how,
+                  "o": draft.name()}  # fmt: skip
 
         def made(rows: tuple[str, ...]) -> tuple[str, ...]:
             return last(result(rows)) if two_steps else result(rows)
 
-        data, other = made(item.data), fresh(scene.rng, "text")
-        if len(data) < 2 or "/" in item.path or item.path in scene.modes or (stale and item.path not in scene.start):
-            pick(scene.rng, ())
-        scene.setup.append(INSTALLED.format("make"))
-        scene.give(file, fill(broken, values).encode())
+        data, other = made(item.data), fresh(draft.rng, "text")
+        if len(data) < 2 or "/" in item.path or item.path in draft.modes or (stale and item.path not in draft.start):
+            pick(draft.rng, ())
+        draft.setup.append(INSTALLED.format("make"))
+        draft.give(file, fill(broken, values).encode())
         if stale:
-            scene.give(path, render("text", tuple(made(other))))
-            scene.setup.append(f"touch -d 2026-01-01 {item.path}; touch -d 2026-01-02 {path}")
-        scene.see(item.path)
-        scene.ask(wish, "cat @m", "make -f @m", *fix, *(["make -f @m"] if fix else []), result=path, **values)
+            draft.give(path, render("text", tuple(made(other))))
+            draft.setup.append(f"touch -d 2026-01-01 {item.path}; touch -d 2026-01-02 {path}")
+        draft.see(item.path)
+        draft.ask(wish, "cat @m", "make -f @m", *fix, *(["make -f @m"] if fix else []), result=path, **values)
         if two_steps:
-            scene.put("text", values["t"], result(item.data))
+            draft.put("text", values["t"], result(item.data))
         if broken != right:
-            scene.free.add(file)
-            scene.trials.append(Trial((file,), {item.path: render("text", other)}, f"make -s -f {file} && cat {path}",
+            draft.free.add(file)
+            draft.trials.append(Trial((file,), {item.path: render("text", other)}, f"make -s -f {file} && cat {path}",
                                       render("text", made(other))))  # fmt: skip
-        return scene.put("text", path, data)
+        return draft.put("text", path, data)
 
-    return Kind(name, "make", "text", play)
+    return StepKind(name, "make", "text", play)
 
 
 _RIGHT = "@b: @a\n\t@r @a > @b\n"
@@ -123,19 +123,19 @@ def _statements(tables: Tables) -> bytes:
     return "\n".join(rows).encode()
 
 
-def a_database(scene: Scene, tables: Tables | None = None) -> Item:
+def a_database(draft: ChoreDraft, tables: Tables | None = None) -> WorkItem:
     """A database that is there at the start."""
-    tables = tables or {scene.rng.choice(WORDS): fresh(scene.rng, "table")}
-    path = scene.path("db")
-    scene.start[f".{path}"] = _statements(tables)
-    scene.setup += [f"python3 query.py {path} < .{path}", f"rm .{path}"]
-    return _kept(scene, path, tables)
+    tables = tables or {draft.rng.choice(WORDS): fresh(draft.rng, "table")}
+    path = draft.path("db")
+    draft.start[f".{path}"] = _statements(tables)
+    draft.setup += [f"python3 query.py {path} < .{path}", f"rm .{path}"]
+    return _kept(draft, path, tables)
 
 
-def _kept(scene: Scene, path: str, tables: Tables) -> Item:
-    scene.start["query.py"] = scene.files["query.py"] = QUERY
-    scene.databases[path] = dict(tables)
-    return Item("database", path, dict(tables))
+def _kept(draft: ChoreDraft, path: str, tables: Tables) -> WorkItem:
+    draft.start["query.py"] = draft.files["query.py"] = QUERY
+    draft.databases[path] = dict(tables)
+    return WorkItem("database", path, dict(tables))
 
 
 def _columns(rng: random.Random, table: Any) -> dict[str, Any]:
@@ -150,28 +150,28 @@ def _columns(rng: random.Random, table: Any) -> dict[str, Any]:
     return {"c": c, "d": d, **names, "w": rng.choice([row[c] for row in table[1:]]), "n": pick(rng, bounds)}
 
 
-def _database(name: str, gives: str, wish: str, sql: str, result: Callable[..., Any]) -> Kind:
+def _database(name: str, gives: str, wish: str, sql: str, result: Callable[..., Any]) -> StepKind:
     """A step on the first table @t of a database: a query, or where ``gives`` is empty a change."""
 
-    def play(scene: Scene, item: Item) -> Item:
+    def play(draft: ChoreDraft, item: WorkItem) -> WorkItem:
         title, table = next(iter(item.data.items()))
-        values = _columns(scene.rng, table)
+        values = _columns(draft.rng, table)
         data = result(table, **values)
         if data == table or not data or (gives == "table" and len(data) < 3):
-            pick(scene.rng, ())
+            pick(draft.rng, ())
         head = 'python3 query.py @a "PRAGMA table_info(@t)"'
         if not gives:
-            scene.ask(wish, head, f'python3 query.py @a "{sql}"', result='python3 query.py @a "SELECT * FROM @t"',
+            draft.ask(wish, head, f'python3 query.py @a "{sql}"', result='python3 query.py @a "SELECT * FROM @t"',
                       a=item.path, t=title, **values)  # fmt: skip
-            return _kept(scene, item.path, {**item.data, title: data})
-        path, tail = scene.path(gives), "" if gives == "table" else " | tail -n +2"
+            return _kept(draft, item.path, {**item.data, title: data})
+        path, tail = draft.path(gives), "" if gives == "table" else " | tail -n +2"
         tell = 'The table @t of the SQLite database @a can be queried by python3 query.py @a "SQL", or by sqlite3. '
-        scene.ask(tell + wish, head, f'python3 query.py @a "{sql}"{tail} > @b',
+        draft.ask(tell + wish, head, f'python3 query.py @a "{sql}"{tail} > @b',
             result=path, a=item.path, b=path, t=title,
                   **values)  # fmt: skip
-        return scene.put(gives, path, data)
+        return draft.put(gives, path, data)
 
-    return Kind(name, "databases", "database", play)
+    return StepKind(name, "databases", "database", play)
 
 
 def _grouped(table: Any, c: int, d: int, x: str, y: str, **_: Any) -> Any:
@@ -186,35 +186,35 @@ def _top(table: Any, d: int, **_: Any) -> str:
     return str(rows[-1][0]) if rows[-1][d] != rows[-2][d] else ""
 
 
-def _load(scene: Scene, item: Item) -> Item:
-    title, path = scene.rng.choice(WORDS), scene.path("db")
-    scene.see(item.path)
-    scene.ask("Make a SQLite database @b with one table @t that holds the rows of @a, with columns named by its "
+def _load(draft: ChoreDraft, item: WorkItem) -> WorkItem:
+    title, path = draft.rng.choice(WORDS), draft.path("db")
+    draft.see(item.path)
+    draft.ask("Make a SQLite database @b with one table @t that holds the rows of @a, with columns named by its "
         "heading: of type INTEGER where all cells are whole numbers, else TEXT. (python3 query.py @b \"SQL\" runs a "
         "statement, as sqlite3 does.)", f'python3 query.py @b "CREATE TABLE @t ({_types(item.data)})"',
               "tail -n +2 @a | sed \"s/,/','/g; s/.*/INSERT INTO @t VALUES ('&');/\" | python3 query.py @b",
               result='python3 query.py @b "SELECT * FROM @t"', a=item.path, b=path, t=title)  # fmt: skip
-    return _kept(scene, path, {title: item.data})
+    return _kept(draft, path, {title: item.data})
 
 
-def _joined(scene: Scene, _: Item) -> Item:
+def _joined(draft: ChoreDraft, _: WorkItem) -> WorkItem:
     """Two tables, of which the second says more about a column of the first."""
-    table = fresh(scene.rng, "table")
+    table = fresh(draft.rng, "table")
     words = sorted({row[1] for row in table[1:]})
-    towns = {word: scene.rng.choice(("Bern", "Cork", "Oslo", "Pisa", "Riga")) for word in words}
-    (one, other), column, path = scene.rng.sample(WORDS, 2), table[0][1], scene.path("table")
-    town = scene.rng.choice(sorted(set(towns.values())))
+    towns = {word: draft.rng.choice(("Bern", "Cork", "Oslo", "Pisa", "Riga")) for word in words}
+    (one, other), column, path = draft.rng.sample(WORDS, 2), table[0][1], draft.path("table")
+    town = draft.rng.choice(sorted(set(towns.values())))
     data = (table[0][:2], *sorted(row[:2] for row in table[1:] if towns[row[1]] == town))
     if len(data) < 3:
-        pick(scene.rng, ())
-    item = a_database(scene, {one: table, other: ((column, "town"), *towns.items())})
-    scene.ask("The SQLite database @a has the tables @t and @o (python3 query.py @a \"SQL\" runs a statement). Write "
+        pick(draft.rng, ())
+    item = a_database(draft, {one: table, other: ((column, "town"), *towns.items())})
+    draft.ask("The SQLite database @a has the tables @t and @o (python3 query.py @a \"SQL\" runs a statement). Write "
         "the columns @x and @y of those rows of @t to @b whose @y has the town @w in the table @o, below a heading, "
         "ordered by @x.",
               'python3 query.py @a "SELECT sql FROM sqlite_master"',
               'python3 query.py @a "SELECT @x, @t.@y FROM @t JOIN @o USING (@y) WHERE town = \'@w\' ORDER BY @x" > @b',
               result=path, a=item.path, b=path, t=one, o=other, x=table[0][0], y=column, w=town)  # fmt: skip
-    return scene.put("table", path, data)
+    return draft.put("table", path, data)
 
 
 _IN = 'In the table @t of the SQLite database @a (python3 query.py @a "SQL" runs a statement) '
@@ -252,8 +252,8 @@ DATABASES = (
     _database("rename a group", "", f"{_IN}change @w in the column @x to @wx wherever it stands.",
               "UPDATE @t SET @x = '@wx' WHERE @x = '@w'",
               lambda t, c, w, **_: (t[0], *((*r[:c], f"{w}x", *r[c + 1 :]) if r[c] == w else r for r in t[1:]))),
-    Kind("load a table", "databases", "table", _load),
-    Kind("query two tables", "databases", "", _joined),
+    StepKind("load a table", "databases", "table", _load),
+    StepKind("query two tables", "databases", "", _joined),
 )  # fmt: skip
 
-KINDS: tuple[Kind, ...] = (*MAKE, *DATABASES)
+KINDS: tuple[StepKind, ...] = (*MAKE, *DATABASES)

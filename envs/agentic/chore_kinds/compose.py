@@ -9,11 +9,11 @@ from itertools import count
 from typing import Final, NamedTuple
 
 from rlvr.envs.agentic.chore_kinds import builds, folders, history, live, settings, tables, texts
-from rlvr.envs.agentic.chore_kinds.scene import FILES, NOTHING, Item, Kind, Scene, Unfit, fresh
+from rlvr.envs.agentic.chore_kinds.draft import FILES, NOTHING, ChoreDraft, StepKind, Unfit, WorkItem, fresh
 from rlvr.envs.agentic.chores import Chore
 from rlvr.envs.core.seeding import stream
 
-KINDS: Final[tuple[Kind, ...]] = (
+KINDS: Final[tuple[StepKind, ...]] = (
     *texts.KINDS, *tables.KINDS, *folders.KINDS, *settings.KINDS, *history.KINDS, *builds.KINDS, *live.KINDS,
 )  # fmt: skip
 FAMILIES: Final = tuple(dict.fromkeys(kind.family for kind in KINDS))
@@ -95,46 +95,48 @@ def _drawn(rng: random.Random, size: ChoreSize, split: str) -> Composed | None:
         kind for kind in KINDS if kind.family in size.families and (not split or SPLITS[kind.name] in (split, "train"))
     ]
     held = [kind for kind in kinds if SPLITS[kind.name] == split != "train"]
-    scene, items, used = Scene(rng, size.look), list[Item](), list[Kind]()
+    draft, items, used = ChoreDraft(rng, size.look), list[WorkItem](), list[StepKind]()
     for _ in range(size.steps * 8):
         if len(used) == size.steps:
-            chore = scene.chore()
+            chore = draft.chore()
             too_long = 3 * len(chore.commands) > 2 * size.turns
             return None if too_long else Composed(chore, tuple(kind.name for kind in used))
         left = [kind for kind in kinds if kind not in used]
         preferred = [kind for kind in held if kind not in used] if not used or rng.random() < 0.5 else []
-        trial = scene.copy()
+        trial = draft.copy()
         try:
             kind, item = next_step(trial, [preferred, left], items)
             items.append(kind.play(trial, item))
         except Unfit:
             continue
-        scene = trial
+        draft = trial
         used.append(kind)
     return None
 
 
-def next_step(scene: Scene, choices: Sequence[Sequence[Kind]], items: Sequence[Item]) -> tuple[Kind, Item]:
+def next_step(
+    draft: ChoreDraft, choices: Sequence[Sequence[StepKind]], items: Sequence[WorkItem]
+) -> tuple[StepKind, WorkItem]:
     """A kind of step and what it works on: the newest item that suits any kind of the first choice, or else
     something new."""
-    if items and (len(items) == 1 or scene.rng.random() >= BRANCH):
+    if items and (len(items) == 1 or draft.rng.random() >= BRANCH):
         for kinds in choices:
             for item in reversed(items):
                 suitable = [kind for kind in kinds if kind.suits(item)]
                 if suitable:
-                    return _any(scene.rng, suitable), item
-    kind = _any(scene.rng, next(filter(None, choices), ()))
-    form = scene.rng.choice(FILES) if kind.takes == "file" else kind.takes
+                    return _any(draft.rng, suitable), item
+    kind = _any(draft.rng, next(filter(None, choices), ()))
+    form = draft.rng.choice(FILES) if kind.takes == "file" else kind.takes
     if not form:
         return kind, NOTHING
     if form == "folder":
-        return kind, folders.a_folder(scene)
+        return kind, folders.a_folder(draft)
     if form == "database":
-        return kind, builds.a_database(scene)
-    return kind, scene.give_item(form, fresh(scene.rng, form))
+        return kind, builds.a_database(draft)
+    return kind, draft.give_item(form, fresh(draft.rng, form))
 
 
-def _any(rng: random.Random, kinds: Sequence[Kind]) -> Kind:
+def _any(rng: random.Random, kinds: Sequence[StepKind]) -> StepKind:
     """A kind of a family drawn first, so that large families are not more frequent."""
     if not kinds:
         raise Unfit

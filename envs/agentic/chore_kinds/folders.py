@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rlvr.envs.agentic.chore_kinds.scene import (
+from rlvr.envs.agentic.chore_kinds.draft import (
     NOTHING,
     PLAIN,
-    Item,
-    Kind,
+    ChoreDraft,
     Open,
-    Scene,
+    StepKind,
+    WorkItem,
     fresh,
     pick,
     render,
@@ -28,11 +28,11 @@ from rlvr.envs.agentic.chores import WORDS, lines, packed
 Contents = Mapping[str, bytes]
 
 
-def a_folder(scene: Scene, contents: Contents | None = None) -> Item:
+def a_folder(draft: ChoreDraft, contents: Contents | None = None) -> WorkItem:
     """A folder that is there at the start."""
-    item = Item("folder", scene.name(), dict(contents or tree(scene.rng)))
+    item = WorkItem("folder", draft.name(), dict(contents or tree(draft.rng)))
     for path, content in item.data.items():
-        scene.start[f"{item.path}/{path}"] = scene.files[f"{item.path}/{path}"] = content
+        draft.start[f"{item.path}/{path}"] = draft.files[f"{item.path}/{path}"] = content
     return item
 
 
@@ -42,20 +42,22 @@ def _endings(contents: Contents) -> list[str]:
     return sorted(ending for ending, count in counts.items() if 1 < count < len(contents))
 
 
-def _list(name: str, wish: str, command: str, result: Callable[..., Any], draw: Any = None, form: str = "text") -> Kind:
+def _list(
+    name: str, wish: str, command: str, result: Callable[..., Any], draw: Any = None, form: str = "text"
+) -> StepKind:
     """A step that finds something out about a folder. Its result gets the contents by their paths from here."""
 
-    def play(scene: Scene, item: Item) -> Item:
+    def play(draft: ChoreDraft, item: WorkItem) -> WorkItem:
         paths = {f"{item.path}/{path}": content for path, content in sorted(item.data.items())}
-        values = draw(scene.rng, paths) if draw else {}
+        values = draw(draft.rng, paths) if draw else {}
         data = result(paths, **values)
         if not data or (form == "text" and len(data) < 2) or (form == "table" and len(data) < 3):
-            pick(scene.rng, ())
-        path = scene.path(form)
-        scene.ask(wish, f"{command} > @b", result=path, a=item.path, b=path, **values)
-        return scene.put(form, path, data)
+            pick(draft.rng, ())
+        path = draft.path(form)
+        draft.ask(wish, f"{command} > @b", result=path, a=item.path, b=path, **values)
+        return draft.put(form, path, data)
 
-    return Kind(name, "files", "folder", play)
+    return StepKind(name, "files", "folder", play)
 
 
 def _word_of(rng: random.Random, paths: Contents) -> dict[str, Any]:
@@ -100,166 +102,166 @@ LISTS = (
 )  # fmt: skip
 
 
-def _move_ending(scene: Scene, item: Item) -> Item:
-    ending, folder = pick(scene.rng, _endings(item.data)), scene.name()
+def _move_ending(draft: ChoreDraft, item: WorkItem) -> WorkItem:
+    ending, folder = pick(draft.rng, _endings(item.data)), draft.name()
     moved = {path: content for path, content in item.data.items() if path.endswith(f".{ending}")}
     names = [path.rpartition("/")[2] for path in moved]
     if len(set(names)) < len(names):
-        pick(scene.rng, ())
-    scene.ask("Move all files in @a and its folders whose names end in .@e to a new folder @b, without any folders "
+        pick(draft.rng, ())
+    draft.ask("Move all files in @a and its folders whose names end in .@e to a new folder @b, without any folders "
         "in it.",
               "mkdir @b", "find @a -type f -name '*.@e' -exec mv {} @b/ \\;", result="ls @b",
               a=item.path, b=folder, e=ending)  # fmt: skip
-    scene.move({f"{item.path}/{path}": f"{folder}/{path.rpartition('/')[2]}" for path in moved})
-    return Item("folder", folder, {path.rpartition("/")[2]: content for path, content in moved.items()})
+    draft.move({f"{item.path}/{path}": f"{folder}/{path.rpartition('/')[2]}" for path in moved})
+    return WorkItem("folder", folder, {path.rpartition("/")[2]: content for path, content in moved.items()})
 
 
-def _change_ending(scene: Scene, item: Item) -> Item:
-    ending = pick(scene.rng, _endings(item.data))
-    new = pick(scene.rng, [each for each in ("text", "note", "bak", "old") if each not in _endings(item.data)])
-    scene.ask("Rename all files in @a and its folders whose names end in .@e: they shall end in .@n instead.",
+def _change_ending(draft: ChoreDraft, item: WorkItem) -> WorkItem:
+    ending = pick(draft.rng, _endings(item.data))
+    new = pick(draft.rng, [each for each in ("text", "note", "bak", "old") if each not in _endings(item.data)])
+    draft.ask("Rename all files in @a and its folders whose names end in .@e: they shall end in .@n instead.",
               "find @a -name '*.@e' | while read -r f; do mv \"$f\" \"${f%.@e}.@n\"; done",
               result=_FOUND, a=item.path, e=ending, n=new)  # fmt: skip
-    return _renamed(scene, item, {p: f"{p.removesuffix(ending)}{new}" for p in item.data if p.endswith(f".{ending}")})
+    return _renamed(draft, item, {p: f"{p.removesuffix(ending)}{new}" for p in item.data if p.endswith(f".{ending}")})
 
 
-def _renamed(scene: Scene, item: Item, names: Mapping[str, str]) -> Item:
+def _renamed(draft: ChoreDraft, item: WorkItem, names: Mapping[str, str]) -> WorkItem:
     """The folder when files have other names, all at once."""
-    scene.move({f"{item.path}/{old}": f"{item.path}/{new}" for old, new in names.items()})
+    draft.move({f"{item.path}/{old}": f"{item.path}/{new}" for old, new in names.items()})
     return item._replace(data={names.get(path, path): content for path, content in item.data.items()})
 
 
-def _flatten(scene: Scene, item: Item) -> Item:
+def _flatten(draft: ChoreDraft, item: WorkItem) -> WorkItem:
     if not any("/" in path for path in item.data):
-        pick(scene.rng, ())
-    folder = scene.name()
-    scene.ask("Copy every file in @a and its folders into one new folder @b. Its name there is its path in @a, with "
+        pick(draft.rng, ())
+    folder = draft.name()
+    draft.ask("Copy every file in @a and its folders into one new folder @b. Its name there is its path in @a, with "
               "a hyphen for each slash: @a/red/x.txt becomes @b/red-x.txt, and @a/y.txt becomes @b/y.txt.", "mkdir @b",
               "(cd @a; find . -type f | sed 's|^./||' | while read -r f; do cp \"$f\" ../@b/\"${f//\\//-}\"; done)",
               result="ls @b", a=item.path, b=folder)  # fmt: skip
     contents = {path.replace("/", "-"): content for path, content in item.data.items()}
-    scene.files |= {f"{folder}/{path}": content for path, content in contents.items()}
-    return Item("folder", folder, contents)
+    draft.files |= {f"{folder}/{path}": content for path, content in contents.items()}
+    return WorkItem("folder", folder, contents)
 
 
-def _delete_empty(scene: Scene, _: Item) -> Item:
-    contents = tree(scene.rng)
-    empty = scene.rng.sample(sorted(contents), 3)
-    item = a_folder(scene, contents | dict.fromkeys(empty, b""))
-    scene.ask("Programs have left empty files, of no bytes, in @a and its folders. Delete them all.",
+def _delete_empty(draft: ChoreDraft, _: WorkItem) -> WorkItem:
+    contents = tree(draft.rng)
+    empty = draft.rng.sample(sorted(contents), 3)
+    item = a_folder(draft, contents | dict.fromkeys(empty, b""))
+    draft.ask("Programs have left empty files, of no bytes, in @a and its folders. Delete them all.",
               "find @a -type f -empty | sort", "find @a -type f -empty -delete", a=item.path)  # fmt: skip
     for path in empty:
-        scene.remove(f"{item.path}/{path}")
+        draft.remove(f"{item.path}/{path}")
     return item._replace(data={path: content for path, content in item.data.items() if content})
 
 
-def _pad_numbers(scene: Scene, _: Item) -> Item:
-    word, numbers = scene.rng.choice(WORDS), scene.rng.sample(range(1, 100), 6)
-    item = a_folder(scene, {f"{word}-{n}.txt": lines(scene.rng.choices(WORDS, k=3)) for n in numbers})
-    scene.ask("Rename the files @a/@w-N.txt so that each number has three digits: @w-7.txt becomes @w-007.txt.", "ls "
+def _pad_numbers(draft: ChoreDraft, _: WorkItem) -> WorkItem:
+    word, numbers = draft.rng.choice(WORDS), draft.rng.sample(range(1, 100), 6)
+    item = a_folder(draft, {f"{word}-{n}.txt": lines(draft.rng.choices(WORDS, k=3)) for n in numbers})
+    draft.ask("Rename the files @a/@w-N.txt so that each number has three digits: @w-7.txt becomes @w-007.txt.", "ls "
         "@a",
               "for n in $(ls @a | tr -dc '0-9\\n'); do mv @a/@w-$n.txt @a/@w-$(printf %03d $n).txt; done",
               result="ls @a",
               a=item.path, w=word)  # fmt: skip
-    return _renamed(scene, item, {f"{word}-{n}.txt": f"{word}-{n:03d}.txt" for n in numbers})
+    return _renamed(draft, item, {f"{word}-{n}.txt": f"{word}-{n:03d}.txt" for n in numbers})
 
 
-def _rename_ring(scene: Scene, item: Item) -> Item:
+def _rename_ring(draft: ChoreDraft, item: WorkItem) -> WorkItem:
     """Names that go round: one after another they would overwrite each other."""
-    ring = scene.rng.sample([path for path in sorted(item.data) if "/" not in path] or [""], 3) \
-        if sum("/" not in path for path in item.data) >= 3 else pick(scene.rng, ())  # fmt: skip
+    ring = draft.rng.sample([path for path in sorted(item.data) if "/" not in path] or [""], 3) \
+        if sum("/" not in path for path in item.data) >= 3 else pick(draft.rng, ())  # fmt: skip
     pairs = list(zip(ring, [*ring[1:], ring[0]], strict=True))
-    table = scene.path("table")
-    scene.give(table, lines([f"{old},{new}" for old, new in pairs]))
-    scene.see(table)
-    scene.ask("@o has lines OLD,NEW. Rename the files in @a accordingly, all at once: the new names are the old "
+    table = draft.path("table")
+    draft.give(table, lines([f"{old},{new}" for old, new in pairs]))
+    draft.see(table)
+    draft.ask("@o has lines OLD,NEW. Rename the files in @a accordingly, all at once: the new names are the old "
         "names of other files, and no file may be lost.", "mkdir t.tmp",
               "while IFS=, read -r o n; do mv @a/$o t.tmp/$n; done < @o", "mv t.tmp/* @a; rmdir t.tmp", result="ls @a",
               a=item.path, o=table)  # fmt: skip
-    return _renamed(scene, item, dict(pairs))
+    return _renamed(draft, item, dict(pairs))
 
 
-def _duplicates(scene: Scene, _: Item) -> Item:
-    contents = tree(scene.rng)
-    for path in scene.rng.sample(sorted(contents), 3):
-        contents[f"copies/{scene.name()}.txt"] = contents[path]
-    item = a_folder(scene, contents)
+def _duplicates(draft: ChoreDraft, _: WorkItem) -> WorkItem:
+    contents = tree(draft.rng)
+    for path in draft.rng.sample(sorted(contents), 3):
+        contents[f"copies/{draft.name()}.txt"] = contents[path]
+    item = a_folder(draft, contents)
     kept: dict[bytes, str] = {}
     for path in sorted(item.data):
         kept.setdefault(item.data[path], path)
     gone = [path for path in item.data if path not in kept.values()]
-    scene.ask("Some files in @a and its folders have the same content. Of each set of equal files keep the one whose "
+    draft.ask("Some files in @a and its folders have the same content. Of each set of equal files keep the one whose "
         "path comes first (as LC_ALL=C sorts), and delete the others.", "find @a -type f | LC_ALL=C sort | xargs "
                   "md5sum",
               "find @a -type f | LC_ALL=C sort | xargs md5sum | awk 'seen[$1]++ {print $2}' | xargs rm",
               result=_FOUND, a=item.path)  # fmt: skip
     for path in gone:
-        scene.remove(f"{item.path}/{path}")
+        draft.remove(f"{item.path}/{path}")
     return item._replace(data={path: item.data[path] for path in item.data if path not in gone})
 
 
-def _newest(scene: Scene, _: Item) -> Item:
-    item, path = a_folder(scene), scene.path("value")
-    stamps = scene.rng.sample(range(1, 29), len(item.data))
-    scene.setup += [
+def _newest(draft: ChoreDraft, _: WorkItem) -> WorkItem:
+    item, path = a_folder(draft), draft.path("value")
+    stamps = draft.rng.sample(range(1, 29), len(item.data))
+    draft.setup += [
         f"touch -d 2026-02-{day:02d} {item.path}/{each}" for day, each in zip(stamps, item.data, strict=True)
     ]
     newest = max(zip(stamps, item.data, strict=True))[1]
-    scene.ask("Which file in @a and its folders was changed last? Write its path to @b, as @a/...",
+    draft.ask("Which file in @a and its folders was changed last? Write its path to @b, as @a/...",
               "find @a -type f -printf '%T@ %p\\n' | sort -n | tail -n 1 | cut -d' ' -f2 > @b", result=path,
               a=item.path, b=path)  # fmt: skip
-    return scene.put("value", path, f"{item.path}/{newest}")
+    return draft.put("value", path, f"{item.path}/{newest}")
 
 
-def _make_folders(scene: Scene, item: Item) -> Item:
+def _make_folders(draft: ChoreDraft, item: WorkItem) -> WorkItem:
     words = sorted({row.split()[0] for row in item.data})
     if len(words) > 12 or not all(word.isalnum() for word in words) or len(words) < 2:
-        pick(scene.rng, ())
-    folder = scene.name()
-    scene.see(item.path)
-    scene.ask("Make a folder @b, and in it a file WORD.txt for each different first word of a line of @a. Each holds "
+        pick(draft.rng, ())
+    folder = draft.name()
+    draft.see(item.path)
+    draft.ask("Make a folder @b, and in it a file WORD.txt for each different first word of a line of @a. Each holds "
         "the lines of @a that begin with that word, in their order.", "mkdir @b",
               "awk '{print > (\"@b/\" $1 \".txt\")}' @a", result="ls @b", a=item.path, b=folder)  # fmt: skip
     contents = {f"{word}.txt": lines([row for row in item.data if row.split()[0] == word]) for word in words}
-    scene.files |= {f"{folder}/{path}": content for path, content in contents.items()}
-    return Item("folder", folder, contents)
+    draft.files |= {f"{folder}/{path}": content for path, content in contents.items()}
+    return WorkItem("folder", folder, contents)
 
 
-def _link(scene: Scene, item: Item) -> Item:
-    name = scene.name()
-    scene.see(item.path)
-    scene.ask("Make a symbolic link @l, here, whose target is @a.", "ln -s @a @l", result="readlink -v @l",
+def _link(draft: ChoreDraft, item: WorkItem) -> WorkItem:
+    name = draft.name()
+    draft.see(item.path)
+    draft.ask("Make a symbolic link @l, here, whose target is @a.", "ln -s @a @l", result="readlink -v @l",
               a=item.path, l=name)  # fmt: skip
-    scene.links[name] = item.path
+    draft.links[name] = item.path
     return item
 
 
-def _broken_links(scene: Scene, _: Item) -> Item:
-    item, folder = a_folder(scene), scene.name()
-    targets = scene.rng.sample(sorted(item.data), 4)
-    gone = [scene.name() for _ in range(3)]
-    scene.setup += [f"mkdir {folder}", *(f"ln -s ../{item.path}/{path} {folder}/{n}" for n, path in enumerate(targets)),
+def _broken_links(draft: ChoreDraft, _: WorkItem) -> WorkItem:
+    item, folder = a_folder(draft), draft.name()
+    targets = draft.rng.sample(sorted(item.data), 4)
+    gone = [draft.name() for _ in range(3)]
+    draft.setup += [f"mkdir {folder}", *(f"ln -s ../{item.path}/{path} {folder}/{n}" for n, path in enumerate(targets)),
                     *(f"ln -s ../{item.path}/{name} {folder}/{name}" for name in gone)]  # fmt: skip
-    scene.ask("The folder @b holds symbolic links to files in @a. Delete those links that lead to nothing, and keep "
+    draft.ask("The folder @b holds symbolic links to files in @a. Delete those links that lead to nothing, and keep "
         "the others.", "find @b -type l -printf '%f %l\\n' | sort", "find @b -xtype l -delete", result="ls @b",
         a=item.path, b=folder)  # fmt: skip
-    scene.links |= {f"{folder}/{n}": f"../{item.path}/{path}" for n, path in enumerate(targets)}
-    scene.gone |= {f"{folder}/{name}" for name in gone}
+    draft.links |= {f"{folder}/{n}": f"../{item.path}/{path}" for n, path in enumerate(targets)}
+    draft.gone |= {f"{folder}/{name}" for name in gone}
     return item
 
 
 FOLDERS = (
-    Kind("move by ending", "files", "folder", _move_ending),
-    Kind("change endings", "files", "folder", _change_ending),
-    Kind("flatten folders", "files", "folder", _flatten),
-    Kind("delete empty files", "files", "", _delete_empty),
-    Kind("pad numbers", "files", "", _pad_numbers),
-    Kind("rename in a ring", "files", "folder", _rename_ring),
-    Kind("delete duplicates", "files", "", _duplicates),
-    Kind("newest file", "files", "", _newest),
-    Kind("divide by first word", "files", "text", _make_folders),
-    Kind("link to a file", "files", "file", _link),
-    Kind("broken links", "files", "", _broken_links),
+    StepKind("move by ending", "files", "folder", _move_ending),
+    StepKind("change endings", "files", "folder", _change_ending),
+    StepKind("flatten folders", "files", "folder", _flatten),
+    StepKind("delete empty files", "files", "", _delete_empty),
+    StepKind("pad numbers", "files", "", _pad_numbers),
+    StepKind("rename in a ring", "files", "folder", _rename_ring),
+    StepKind("delete duplicates", "files", "", _duplicates),
+    StepKind("newest file", "files", "", _newest),
+    StepKind("divide by first word", "files", "text", _make_folders),
+    StepKind("link to a file", "files", "file", _link),
+    StepKind("broken links", "files", "", _broken_links),
 )
 
 
@@ -296,93 +298,93 @@ OPENINGS = (
 )  # fmt: skip
 
 
-def _pack(scene: Scene, item: Item) -> Item:
-    archive = f"{scene.name()}.tar.gz"
-    scene.ask("Make @b, a tar archive compressed with gzip, of all files in @a and its folders, with their paths "
+def _pack(draft: ChoreDraft, item: WorkItem) -> WorkItem:
+    archive = f"{draft.name()}.tar.gz"
+    draft.ask("Make @b, a tar archive compressed with gzip, of all files in @a and its folders, with their paths "
         "from here (@a/...) and without entries for folders.",
         "find @a -type f | tar -czf @b -T -", result="tar -tzf @b",
               a=item.path, b=archive)  # fmt: skip
-    scene.archives[archive] = {f"{item.path}/{path}": content for path, content in item.data.items()}
+    draft.archives[archive] = {f"{item.path}/{path}": content for path, content in item.data.items()}
     return item
 
 
-def _pack_ending(scene: Scene, item: Item) -> Item:
-    archive, ending = f"{scene.name()}.tar.gz", pick(scene.rng, _endings(item.data))
-    scene.ask("Make @b, a tar archive compressed with gzip, of exactly those files in @a and its folders whose names "
+def _pack_ending(draft: ChoreDraft, item: WorkItem) -> WorkItem:
+    archive, ending = f"{draft.name()}.tar.gz", pick(draft.rng, _endings(item.data))
+    draft.ask("Make @b, a tar archive compressed with gzip, of exactly those files in @a and its folders whose names "
         "end in .@e, with their paths from here (@a/...) and without entries for folders.",
               "find @a -type f -name '*.@e' | tar -czf @b -T -", result="tar -tzf @b",
               a=item.path, b=archive, e=ending)  # fmt: skip
-    scene.archives[archive] = {f"{item.path}/{path}": content for path, content in item.data.items()
+    draft.archives[archive] = {f"{item.path}/{path}": content for path, content in item.data.items()
                                if path.endswith(f".{ending}")}  # fmt: skip
     return item
 
 
-def _unpack(scene: Scene, _: Item) -> Item:
-    archive, folder, contents = f"{scene.name()}.tar.gz", scene.name(), tree(scene.rng)
-    scene.give(archive, packed(contents))
-    scene.ask("Unpack the archive @a into a new folder @b.", "mkdir @b", "tar -xzf @a -C @b",
+def _unpack(draft: ChoreDraft, _: WorkItem) -> WorkItem:
+    archive, folder, contents = f"{draft.name()}.tar.gz", draft.name(), tree(draft.rng)
+    draft.give(archive, packed(contents))
+    draft.ask("Unpack the archive @a into a new folder @b.", "mkdir @b", "tar -xzf @a -C @b",
               result="find @b -type f | sort", a=archive, b=folder)  # fmt: skip
-    scene.files |= {f"{folder}/{path}": content for path, content in contents.items()}
-    return Item("folder", folder, contents)
+    draft.files |= {f"{folder}/{path}": content for path, content in contents.items()}
+    return WorkItem("folder", folder, contents)
 
 
-def _unpack_ending(scene: Scene, _: Item) -> Item:
-    archive, folder, contents = f"{scene.name()}.tar.gz", scene.name(), tree(scene.rng)
-    ending = pick(scene.rng, _endings(contents))
+def _unpack_ending(draft: ChoreDraft, _: WorkItem) -> WorkItem:
+    archive, folder, contents = f"{draft.name()}.tar.gz", draft.name(), tree(draft.rng)
+    ending = pick(draft.rng, _endings(contents))
     chosen = {path: content for path, content in contents.items() if path.endswith(f".{ending}")}
-    scene.give(archive, packed(contents))
-    scene.ask("Unpack only those files of the archive @a whose names end in .@e, with their folders, into a new "
+    draft.give(archive, packed(contents))
+    draft.ask("Unpack only those files of the archive @a whose names end in .@e, with their folders, into a new "
         "folder @b.",
               "tar -tzf @a", "mkdir @b", "tar -xzf @a -C @b --wildcards '*.@e'",
                   a=archive, b=folder, e=ending)  # fmt: skip
-    scene.files |= {f"{folder}/{path}": content for path, content in chosen.items()}
-    scene.gone |= {f"{folder}/{path}" for path in contents if path not in chosen}
-    return Item("folder", folder, chosen)
+    draft.files |= {f"{folder}/{path}": content for path, content in chosen.items()}
+    draft.gone |= {f"{folder}/{path}" for path in contents if path not in chosen}
+    return WorkItem("folder", folder, chosen)
 
 
-def _unpack_lists(scene: Scene, _: Item) -> Item:
-    archive, path, contents = f"{scene.name()}.tar.gz", scene.path("text"), tree(scene.rng)
-    scene.give(archive, packed(contents))
-    scene.ask(f"Write the paths of all files in the archive @a to @b, {_SORTED}.", "tar -tzf @a | LC_ALL=C sort > @b",
+def _unpack_lists(draft: ChoreDraft, _: WorkItem) -> WorkItem:
+    archive, path, contents = f"{draft.name()}.tar.gz", draft.path("text"), tree(draft.rng)
+    draft.give(archive, packed(contents))
+    draft.ask(f"Write the paths of all files in the archive @a to @b, {_SORTED}.", "tar -tzf @a | LC_ALL=C sort > @b",
               result=path, a=archive, b=path)  # fmt: skip
-    return scene.put("text", path, tuple(sorted(contents)))
+    return draft.put("text", path, tuple(sorted(contents)))
 
 
-def _join_parts(scene: Scene, _: Item) -> Item:
-    form = scene.rng.choice(PLAIN)
-    data, name = fresh(scene.rng, form), scene.name()
-    content, path = render(form, data), scene.path(form)
+def _join_parts(draft: ChoreDraft, _: WorkItem) -> WorkItem:
+    form = draft.rng.choice(PLAIN)
+    data, name = fresh(draft.rng, form), draft.name()
+    content, path = render(form, data), draft.path(form)
     size = len(content) // 4 + 1
     for number in range(4):
-        scene.give(f"{name}.part{number + 1}", content[size * number : size * (number + 1)])
-    scene.ask("A file was cut into @a.part1, @a.part2, @a.part3 and @a.part4. Put it together again as @b.",
+        draft.give(f"{name}.part{number + 1}", content[size * number : size * (number + 1)])
+    draft.ask("A file was cut into @a.part1, @a.part2, @a.part3 and @a.part4. Put it together again as @b.",
               "cat @a.part[1-4] > @b", result=path, a=name, b=path)  # fmt: skip
-    return scene.put(form, path, data)
+    return draft.put(form, path, data)
 
 
-def _cut_file(scene: Scene, item: Item) -> Item:
+def _cut_file(draft: ChoreDraft, item: WorkItem) -> WorkItem:
     rows = render(item.form, item.data).splitlines(keepends=True)
     if len(rows) < 9:
-        pick(scene.rng, ())
-    count, folder = scene.rng.randint(3, len(rows) // 2), scene.name()
+        pick(draft.rng, ())
+    count, folder = draft.rng.randint(3, len(rows) // 2), draft.name()
     parts = [b"".join(rows[start : start + count]) for start in range(0, len(rows), count)]
-    scene.see(item.path)
-    scene.ask("Cut @a into pieces of @n lines (the last may be shorter): make a folder @b with the pieces part00, "
+    draft.see(item.path)
+    draft.ask("Cut @a into pieces of @n lines (the last may be shorter): make a folder @b with the pieces part00, "
         "part01 and so on.", "mkdir @b", "split -d -l @n @a @b/part", result="wc -l @b/*",
                   a=item.path, b=folder, n=count)  # fmt: skip
-    scene.files |= {f"{folder}/part{number:02d}": part for number, part in enumerate(parts)}
+    draft.files |= {f"{folder}/part{number:02d}": part for number, part in enumerate(parts)}
     return item
 
 
 ARCHIVES = (
     *(row.kind("archives") for row in OPENINGS),
-    Kind("pack a folder", "archives", "folder", _pack),
-    Kind("pack by ending", "archives", "folder", _pack_ending),
-    Kind("unpack", "archives", "", _unpack),
-    Kind("unpack by ending", "archives", "", _unpack_ending),
-    Kind("list an archive", "archives", "", _unpack_lists),
-    Kind("join parts", "archives", "", _join_parts),
-    Kind("cut a file", "archives", "file", _cut_file),
+    StepKind("pack a folder", "archives", "folder", _pack),
+    StepKind("pack by ending", "archives", "folder", _pack_ending),
+    StepKind("unpack", "archives", "", _unpack),
+    StepKind("unpack by ending", "archives", "", _unpack_ending),
+    StepKind("list an archive", "archives", "", _unpack_lists),
+    StepKind("join parts", "archives", "", _join_parts),
+    StepKind("cut a file", "archives", "file", _cut_file),
 )
 
 
@@ -390,32 +392,32 @@ ARCHIVES = (
 
 
 def _chmod(
-    name: str, takes: str, wish: str, command: str, draw: Callable[[Scene, Item], tuple[dict[str, Any], Any]]
-) -> Kind:
+    name: str, takes: str, wish: str, command: str, draw: Callable[[ChoreDraft, WorkItem], tuple[dict[str, Any], Any]]
+) -> StepKind:
     """A step that sets permissions: ``draw`` gives what the texts name and the permissions by path."""
 
-    def play(scene: Scene, item: Item) -> Item:
+    def play(draft: ChoreDraft, item: WorkItem) -> WorkItem:
         if item is NOTHING:
-            item = a_folder(scene)
-        values, modes = draw(scene, item)
-        if all(scene.modes.get(path, 0o600) == mode for path, mode in modes.items()):
-            pick(scene.rng, ())
+            item = a_folder(draft)
+        values, modes = draw(draft, item)
+        if all(draft.modes.get(path, 0o600) == mode for path, mode in modes.items()):
+            pick(draft.rng, ())
         if takes == "file":
-            scene.see(item.path)
-        scene.ask(wish, *command.split("; "), result=_PERMISSIONS, a=item.path, **values)
-        scene.modes |= modes
+            draft.see(item.path)
+        draft.ask(wish, *command.split("; "), result=_PERMISSIONS, a=item.path, **values)
+        draft.modes |= modes
         return item
 
-    return Kind(name, "permissions", takes, play)
+    return StepKind(name, "permissions", takes, play)
 
 
-def _one_mode(scene: Scene, item: Item) -> tuple[dict[str, Any], Any]:
-    mode = scene.rng.choice((0o640, 0o644, 0o400, 0o440, 0o660))
+def _one_mode(draft: ChoreDraft, item: WorkItem) -> tuple[dict[str, Any], Any]:
+    mode = draft.rng.choice((0o640, 0o644, 0o400, 0o440, 0o660))
     return {"n": f"{mode:o}"}, {item.path: mode}
 
 
-def _in_words(scene: Scene, item: Item) -> tuple[dict[str, Any], Any]:
-    words, letters, mode = scene.rng.choice((
+def _in_words(draft: ChoreDraft, item: WorkItem) -> tuple[dict[str, Any], Any]:
+    words, letters, mode = draft.rng.choice((
         ("its owner may read and write it, its group may read it, and others may do nothing", "u=rw,g=r,o=", 0o640),
         ("its owner may read it, and nobody may do anything else", "u=r,go=", 0o400),
         ("everybody may read it, and only its owner may write it", "u=rw,go=r", 0o644),
@@ -424,77 +426,77 @@ def _in_words(scene: Scene, item: Item) -> tuple[dict[str, Any], Any]:
     return {"w": words, "x": letters}, {item.path: mode}
 
 
-def _all_modes(scene: Scene, item: Item) -> tuple[dict[str, Any], Any]:
-    mode = scene.rng.choice((0o640, 0o644, 0o440))
+def _all_modes(draft: ChoreDraft, item: WorkItem) -> tuple[dict[str, Any], Any]:
+    mode = draft.rng.choice((0o640, 0o644, 0o440))
     return {"n": f"{mode:o}"}, {f"{item.path}/{path}": mode for path in item.data}
 
 
-def _ending_modes(scene: Scene, item: Item) -> tuple[dict[str, Any], Any]:
-    ending, (one, other) = pick(scene.rng, _endings(item.data)), scene.rng.sample((0o640, 0o644, 0o440, 0o400), 2)
+def _ending_modes(draft: ChoreDraft, item: WorkItem) -> tuple[dict[str, Any], Any]:
+    ending, (one, other) = pick(draft.rng, _endings(item.data)), draft.rng.sample((0o640, 0o644, 0o440, 0o400), 2)
     return {"e": ending, "n": f"{one:o}", "m": f"{other:o}"}, {
         f"{item.path}/{path}": one if path.endswith(f".{ending}") else other for path in item.data
     }
 
 
-def _with_modes(scene: Scene, item: Item, modes: tuple[int, ...]) -> dict[str, int]:
+def _with_modes(draft: ChoreDraft, item: WorkItem, modes: tuple[int, ...]) -> dict[str, int]:
     """Permissions that the files have at the start."""
     drawn = {f"{item.path}/{path}": modes[number % len(modes)] for number, path in enumerate(sorted(item.data))}
-    scene.setup += [f"chmod {mode:o} {path}" for path, mode in drawn.items()]
+    draft.setup += [f"chmod {mode:o} {path}" for path, mode in drawn.items()]
     return drawn
 
 
-def _closed(scene: Scene, item: Item) -> tuple[dict[str, Any], Any]:
-    return {}, {path: mode & 0o770 for path, mode in _with_modes(scene, item, (0o646, 0o664, 0o640, 0o666)).items()}
+def _closed(draft: ChoreDraft, item: WorkItem) -> tuple[dict[str, Any], Any]:
+    return {}, {path: mode & 0o770 for path, mode in _with_modes(draft, item, (0o646, 0o664, 0o640, 0o666)).items()}
 
 
-def _unwritable(scene: Scene, item: Item) -> tuple[dict[str, Any], Any]:
-    return {}, {path: mode & ~0o222 for path, mode in _with_modes(scene, item, (0o644, 0o660, 0o600)).items()}
+def _unwritable(draft: ChoreDraft, item: WorkItem) -> tuple[dict[str, Any], Any]:
+    return {}, {path: mode & ~0o222 for path, mode in _with_modes(draft, item, (0o644, 0o660, 0o600)).items()}
 
 
-def _reference(scene: Scene, item: Item) -> tuple[dict[str, Any], Any]:
-    path, mode = scene.path("text"), scene.rng.choice((0o640, 0o444, 0o664))
-    scene.give(path, b"an example\n")
-    scene.setup.append(f"chmod {mode:o} {path}")
+def _reference(draft: ChoreDraft, item: WorkItem) -> tuple[dict[str, Any], Any]:
+    path, mode = draft.path("text"), draft.rng.choice((0o640, 0o444, 0o664))
+    draft.give(path, b"an example\n")
+    draft.setup.append(f"chmod {mode:o} {path}")
     return {"o": path}, {item.path: mode, path: mode}
 
 
-def _as_listed(scene: Scene, item: Item) -> tuple[dict[str, Any], Any]:
-    modes = {f"{item.path}/{path}": scene.rng.choice((0o640, 0o644, 0o444)) for path in sorted(item.data)[:4]}
-    table = scene.path("table")
-    scene.give(table, lines([f"{path},{mode:o}" for path, mode in modes.items()]))
-    scene.see(table)
+def _as_listed(draft: ChoreDraft, item: WorkItem) -> tuple[dict[str, Any], Any]:
+    modes = {f"{item.path}/{path}": draft.rng.choice((0o640, 0o644, 0o444)) for path in sorted(item.data)[:4]}
+    table = draft.path("table")
+    draft.give(table, lines([f"{path},{mode:o}" for path, mode in modes.items()]))
+    draft.see(table)
     return {"o": table}, modes
 
 
-def _programs(scene: Scene, _: Item) -> Item:
-    contents = {scene.name(): lines(["#!/bin/sh", f"echo {word}"] if n % 2 else [word, "#!/bin/sh"])
-                for n, word in enumerate(scene.rng.sample(WORDS, 8))}  # fmt: skip
-    item = a_folder(scene, contents)
-    scene.ask("Some files in @a are programs: their first line begins with #!. Give these the permissions 755, and "
+def _programs(draft: ChoreDraft, _: WorkItem) -> WorkItem:
+    contents = {draft.name(): lines(["#!/bin/sh", f"echo {word}"] if n % 2 else [word, "#!/bin/sh"])
+                for n, word in enumerate(draft.rng.sample(WORDS, 8))}  # fmt: skip
+    item = a_folder(draft, contents)
+    draft.ask("Some files in @a are programs: their first line begins with #!. Give these the permissions 755, and "
         "leave the others as they are.", "head -n 1 @a/*",
               "for f in @a/*; do head -n 1 $f | grep -q '^#!' && chmod 755 $f; done", result=_PERMISSIONS,
                   a=item.path)  # fmt: skip
-    scene.modes |= {
+    draft.modes |= {
         f"{item.path}/{path}": 0o755 if text.startswith(b"#!") else 0o600 for path, text in contents.items()
     }
     return item
 
 
-def _find_modes(name: str, wish: str, test: str, bits: int) -> Kind:
+def _find_modes(name: str, wish: str, test: str, bits: int) -> StepKind:
     """Which files have some permissions?"""
 
-    def play(scene: Scene, _: Item) -> Item:
-        item, path = a_folder(scene), scene.path("text")
-        modes = _with_modes(scene, item, scene.rng.choice(((0o755, 0o644, 0o646), (0o700, 0o622, 0o600, 0o666))))
+    def play(draft: ChoreDraft, _: WorkItem) -> WorkItem:
+        item, path = a_folder(draft), draft.path("text")
+        modes = _with_modes(draft, item, draft.rng.choice(((0o755, 0o644, 0o646), (0o700, 0o622, 0o600, 0o666))))
         chosen = sorted(each for each, mode in modes.items() if mode & bits)
         if len(chosen) < 2:
-            pick(scene.rng, ())
-        scene.modes |= modes
-        scene.ask(f"{wish} Write their paths to @b, as @a/..., {_SORTED}.",
+            pick(draft.rng, ())
+        draft.modes |= modes
+        draft.ask(f"{wish} Write their paths to @b, as @a/..., {_SORTED}.",
                   f"find @a -type f -perm {test} | LC_ALL=C sort > @b", result=path, a=item.path, b=path)  # fmt: skip
-        return scene.put("text", path, tuple(chosen))
+        return draft.put("text", path, tuple(chosen))
 
-    return Kind(name, "permissions", "", play)
+    return StepKind(name, "permissions", "", play)
 
 
 PERMISSIONS = (
@@ -514,10 +516,10 @@ PERMISSIONS = (
            _reference),
     _chmod("permissions by a table", "folder", "@o has lines PATH,PERMISSIONS. Give each file the permissions that "
            "stand there.", "while IFS=, read -r p m; do chmod $m $p; done < @o", _as_listed),
-    Kind("mark programs", "permissions", "", _programs),
+    StepKind("mark programs", "permissions", "", _programs),
     _find_modes("writable for others", "Which files in @a and its folders may be written by others, who are neither "
                 "owner nor in the group?", "-o+w", 0o002),
     _find_modes("executable files", "Which files in @a and its folders may be executed by their owner?", "-u+x", 0o100),
 )  # fmt: skip
 
-KINDS: tuple[Kind, ...] = (*LISTS, *FOLDERS, *ARCHIVES, *PERMISSIONS)
+KINDS: tuple[StepKind, ...] = (*LISTS, *FOLDERS, *ARCHIVES, *PERMISSIONS)

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rlvr.envs.agentic.chore_kinds.scene import PLAIN, Item, Kind, Scene, fresh, pick, render
+from rlvr.envs.agentic.chore_kinds.draft import PLAIN, ChoreDraft, StepKind, WorkItem, fresh, pick, render
 from rlvr.envs.agentic.chores import WORDS, lines
 
 MADE = 1_767_225_600  # the first commit of every repository: the first second of 2026
@@ -54,13 +54,13 @@ def subjects_of(rng: random.Random, count: int) -> list[str]:
     return list(subjects)
 
 
-class Repository:
-    """A repository in a scene: its folder, and the files of its folder as main has them."""
+class GitFolder:
+    """A repository in a draft: its folder, and the files of its folder as main has them."""
 
-    def __init__(self, scene: Scene, commits: Sequence[Commit], tags: Mapping[str, int] | None = None) -> None:
-        self.scene, self.folder, self.commits = scene, scene.name(), list(commits)
-        scene.start[f".{self.folder}"] = _history(commits, tags or {})
-        scene.setup += [
+    def __init__(self, draft: ChoreDraft, commits: Sequence[Commit], tags: Mapping[str, int] | None = None) -> None:
+        self.draft, self.folder, self.commits = draft, draft.name(), list(commits)
+        draft.start[f".{self.folder}"] = _history(commits, tags or {})
+        draft.setup += [
             INSTALLED.format("git"),
             f"git init -q -b main --template= {self.folder}",
             f"git -C {self.folder} fast-import --quiet < .{self.folder}",
@@ -77,24 +77,24 @@ class Repository:
     def set(self, path: str, content: bytes | None) -> None:
         """What the folder holds in the end."""
         if content is not None:
-            self.scene.files[f"{self.folder}/{path}"] = content
-        elif f"{self.folder}/{path}" in self.scene.files:
-            self.scene.remove(f"{self.folder}/{path}")
+            self.draft.files[f"{self.folder}/{path}"] = content
+        elif f"{self.folder}/{path}" in self.draft.files:
+            self.draft.remove(f"{self.folder}/{path}")
 
     def expect(self, subjects: Sequence[str], *questions: tuple[str, bytes]) -> None:
         """The subjects of main in the end, the oldest first, and what else git must say."""
-        self.scene.repositories[self.folder] = [
+        self.draft.repositories[self.folder] = [
             ("log --format=%s main", lines([*subjects][::-1])), ("symbolic-ref HEAD", b"refs/heads/main\n"), *questions,
         ]  # fmt: skip
 
     def ask(self, wish: str, *commands: str, look: str = "log --oneline", **values: Any) -> None:
-        self.scene.ask(wish, *commands, result=f"git -C {self.folder} --no-pager {look}", r=self.folder,
+        self.draft.ask(wish, *commands, result=f"git -C {self.folder} --no-pager {look}", r=self.folder,
                        g=f"git -C {self.folder}", **values)  # fmt: skip
 
-    def text(self, path: str) -> Item:
+    def text(self, path: str) -> WorkItem:
         """A file of the folder as an item."""
-        return Item(
-            "text", f"{self.folder}/{path}", tuple(self.scene.files[f"{self.folder}/{path}"].decode().splitlines())
+        return WorkItem(
+            "text", f"{self.folder}/{path}", tuple(self.draft.files[f"{self.folder}/{path}"].decode().splitlines())
         )
 
 
@@ -102,11 +102,11 @@ def _rows(rng: random.Random, count: int = 6) -> bytes:
     return lines([" ".join(rng.choices(WORDS, k=3)) for _ in range(count)])
 
 
-def _adding(scene: Scene, count: int, **kwargs: str) -> list[Commit]:
+def _adding(draft: ChoreDraft, count: int, **kwargs: str) -> list[Commit]:
     """Commits each of which adds a file."""
     return [
-        Commit(subject, {f"{scene.name()}.txt": _rows(scene.rng)}, **kwargs)
-        for subject in subjects_of(scene.rng, count)
+        Commit(subject, {f"{draft.name()}.txt": _rows(draft.rng)}, **kwargs)
+        for subject in subjects_of(draft.rng, count)
     ]
 
 
@@ -114,22 +114,22 @@ def _only(commit: Commit) -> str:
     return next(iter(commit.changes))
 
 
-def _version(name: str, wish: str, look: str, get: str, hide: Callable[..., dict[str, Any]]) -> Kind:
+def _version(name: str, wish: str, look: str, get: str, hide: Callable[..., dict[str, Any]]) -> StepKind:
     """A file as it was somewhere in the history, to be written beside the repository."""
 
-    def play(scene: Scene, _: Item) -> Item:
-        rng, form = scene.rng, scene.rng.choice(PLAIN)
-        data, file = fresh(rng, form), scene.path(form)
+    def play(draft: ChoreDraft, _: WorkItem) -> WorkItem:
+        rng, form = draft.rng, draft.rng.choice(PLAIN)
+        data, file = fresh(rng, form), draft.path(form)
         versions = [fresh(rng, form) for _ in range(3)]
         subjects = subjects_of(rng, 6)
         values = hide(rng, subjects, file, render(form, data), [render(form, each) for each in versions])
-        repository = Repository(scene, values.pop("commits"), values.pop("tags", None))
+        repository = GitFolder(draft, values.pop("commits"), values.pop("tags", None))
         repository.expect([commit.subject for commit in repository.main])
-        path = scene.path(form)
+        path = draft.path(form)
         repository.ask(wish, look, f"{get} > @b", look="status --short", f=file, b=path, **values)
-        return scene.put(form, path, data)
+        return draft.put(form, path, data)
 
-    return Kind(name, "git", "", play)
+    return StepKind(name, "git", "", play)
 
 
 def _deleted(rng: random.Random, subjects: list[str], file: str, wanted: bytes, others: list[bytes]) -> dict[str, Any]:
@@ -179,22 +179,22 @@ VERSIONS = (
 )  # fmt: skip
 
 
-def _count(scene: Scene, _: Item) -> Item:
-    names = [f"{scene.name()}.txt" for _ in range(2)]
-    commits = [Commit(subject, {scene.rng.choice(names): lines([subject, str(n)])})
-               for n, subject in enumerate(subjects_of(scene.rng, scene.rng.randint(8, 12)))]  # fmt: skip
+def _count(draft: ChoreDraft, _: WorkItem) -> WorkItem:
+    names = [f"{draft.name()}.txt" for _ in range(2)]
+    commits = [Commit(subject, {draft.rng.choice(names): lines([subject, str(n)])})
+               for n, subject in enumerate(subjects_of(draft.rng, draft.rng.randint(8, 12)))]  # fmt: skip
     commits[0] = Commit(commits[0].subject, dict.fromkeys(names, b"first\n"))
-    repository, path = Repository(scene, commits), scene.path("value")
+    repository, path = GitFolder(draft, commits), draft.path("value")
     repository.expect([commit.subject for commit in commits])
     repository.ask("How many commits of the git repository @r changed @f, the one that added it included? Write the "
         "number to @b, here beside @r.", "@g --no-pager log --oneline -- @f", "@g log --oneline -- @f | wc -l > @b",
                    look="status --short", f=names[0], b=path)  # fmt: skip
-    return scene.put("value", path, str(sum(names[0] in commit.changes for commit in commits)))
+    return draft.put("value", path, str(sum(names[0] in commit.changes for commit in commits)))
 
 
-def _tag(scene: Scene, _: Item) -> Item:
-    repository = Repository(scene, _adding(scene, 6))
-    commit, tag = repository.main[scene.rng.randint(1, 4)], f"v{scene.rng.randint(1, 9)}.{scene.rng.randint(0, 9)}"
+def _tag(draft: ChoreDraft, _: WorkItem) -> WorkItem:
+    repository = GitFolder(draft, _adding(draft, 6))
+    commit, tag = repository.main[draft.rng.randint(1, 4)], f"v{draft.rng.randint(1, 9)}.{draft.rng.randint(0, 9)}"
     repository.expect([each.subject for each in repository.main],
                       (f"log -n 1 --format=%s refs/tags/{tag}", f"{commit.subject}\n".encode()))  # fmt: skip
     repository.ask("In the git repository @r put the tag @t on the commit with the subject '@s'.",
@@ -203,19 +203,19 @@ def _tag(scene: Scene, _: Item) -> Item:
     return repository.text(_only(commit))
 
 
-def _reword(scene: Scene, _: Item) -> Item:
-    commits = _adding(scene, 4)
+def _reword(draft: ChoreDraft, _: WorkItem) -> WorkItem:
+    commits = _adding(draft, 4)
     right = commits[-1].subject
-    repository = Repository(scene, [*commits[:-1], commits[-1]._replace(subject=right[:3] + right[4:])])
+    repository = GitFolder(draft, [*commits[:-1], commits[-1]._replace(subject=right[:3] + right[4:])])
     repository.expect([commit.subject for commit in commits])
     repository.ask("The newest commit of the git repository @r has a mistake in its message, '@s'. Make it '@t', "
         "without another commit.", "@g commit -q --amend -m '@t'", s=right[:3] + right[4:], t=right)  # fmt: skip
     return repository.text(_only(commits[-1]))
 
 
-def _revert(scene: Scene, _: Item) -> Item:
-    repository = Repository(scene, _adding(scene, 6))
-    commit = repository.main[scene.rng.randint(1, 4)]
+def _revert(draft: ChoreDraft, _: WorkItem) -> WorkItem:
+    repository = GitFolder(draft, _adding(draft, 6))
+    commit = repository.main[draft.rng.randint(1, 4)]
     repository.expect([*(each.subject for each in repository.main), f'Revert "{commit.subject}"'])
     repository.ask("Take back what the commit '@s' of the git repository @r did, by one new commit on main that "
         "reverts it, with the message that git proposes.", "@g --no-pager log --oneline",
@@ -224,10 +224,10 @@ def _revert(scene: Scene, _: Item) -> Item:
     return repository.text(_only(repository.main[0]))
 
 
-def _pick_commit(scene: Scene, _: Item) -> Item:
-    branch, commits = scene.rng.choice(("feature", "import", "trial")), _adding(scene, 6)
+def _pick_commit(draft: ChoreDraft, _: WorkItem) -> WorkItem:
+    branch, commits = draft.rng.choice(("feature", "import", "trial")), _adding(draft, 6)
     side = [each._replace(branch=branch, grows_from="main" if not n else "") for n, each in enumerate(commits[3:])]
-    repository, chosen = Repository(scene, [*commits[:3], *side]), scene.rng.choice(side)
+    repository, chosen = GitFolder(draft, [*commits[:3], *side]), draft.rng.choice(side)
     repository.expect([each.subject for each in (*commits[:3], chosen)],
                       (f"log --format=%s main..{branch}", lines([each.subject for each in side[::-1]])))  # fmt: skip
     repository.ask("The branch @t of the git repository @r has three commits that main lacks. Bring only the one "
@@ -235,13 +235,13 @@ def _pick_commit(scene: Scene, _: Item) -> Item:
                    "@g --no-pager log --oneline @t", "@g cherry-pick $(@g log @t --format=%H --grep='^@s$')",
                    t=branch, s=chosen.subject)  # fmt: skip
     repository.set(_only(chosen), chosen.changes[_only(chosen)])
-    scene.gone |= {f"{repository.folder}/{_only(each)}" for each in side if each is not chosen}
+    draft.gone |= {f"{repository.folder}/{_only(each)}" for each in side if each is not chosen}
     return repository.text(_only(chosen))
 
 
-def _squash(scene: Scene, _: Item) -> Item:
-    repository, count = Repository(scene, _adding(scene, 6)), scene.rng.randint(2, 4)
-    subject = f"Add the {scene.rng.choice(WORDS)} files"
+def _squash(draft: ChoreDraft, _: WorkItem) -> WorkItem:
+    repository, count = GitFolder(draft, _adding(draft, 6)), draft.rng.randint(2, 4)
+    subject = f"Add the {draft.rng.choice(WORDS)} files"
     repository.expect([*(each.subject for each in repository.main[:-count]), subject],
                       ("ls-tree -r --name-only main",
                           lines(sorted(_only(each) for each in repository.main))))  # fmt: skip
@@ -251,10 +251,10 @@ def _squash(scene: Scene, _: Item) -> Item:
     return repository.text(_only(repository.main[-1]))
 
 
-def _untrack(scene: Scene, _: Item) -> Item:
-    repository = Repository(scene, _adding(scene, 4))
+def _untrack(draft: ChoreDraft, _: WorkItem) -> WorkItem:
+    repository = GitFolder(draft, _adding(draft, 4))
     names = [_only(each) for each in repository.main]
-    file = scene.rng.choice(names)
+    file = draft.rng.choice(names)
     tracked = lines(sorted([".gitignore", *(name for name in names if name != file)]))
     repository.expect([*(each.subject for each in repository.main), f"Ignore {file}"],
                       ("ls-tree -r --name-only main", tracked), ("show main:.gitignore", lines([file])))  # fmt: skip
@@ -266,8 +266,8 @@ def _untrack(scene: Scene, _: Item) -> Item:
     return repository.text(file)
 
 
-def _merge(scene: Scene, _: Item) -> Item:
-    rng, file, rows = scene.rng, f"{scene.name()}.txt", scene.rng.sample(WORDS, 9)
+def _merge(draft: ChoreDraft, _: WorkItem) -> WorkItem:
+    rng, file, rows = draft.rng, f"{draft.name()}.txt", draft.rng.sample(WORDS, 9)
     branch, index = rng.choice(("feature", "import", "trial")), rng.randint(2, 6)
     ours, theirs = (f"{rows[index]} {rng.randint(10, 99)} {who}" for who in rng.sample(("north", "south", "east"), 2))
 
@@ -275,10 +275,10 @@ def _merge(scene: Scene, _: Item) -> Item:
         return lines([*rows[:index], *new, *rows[index + 1 :]])
 
     subjects = subjects_of(rng, 3)
-    repository = Repository(scene, [Commit(subjects[0], {file: lines(rows)}),
+    repository = GitFolder(draft, [Commit(subjects[0], {file: lines(rows)}),
                                     Commit(subjects[1], {file: with_row(theirs)}, branch, "main"),
                                     Commit(subjects[2], {file: with_row(ours)})])  # fmt: skip
-    scene.repositories[repository.folder] = [
+    draft.repositories[repository.folder] = [
         (f"show main:{file}", with_row(ours, theirs)), ("log -n 1 --format=%s main^1", lines([subjects[2]])),
         ("log -n 1 --format=%s main^2", lines([subjects[1]])), ("rev-list --count main", b"4\n"),
     ]  # fmt: skip
@@ -290,16 +290,16 @@ def _merge(scene: Scene, _: Item) -> Item:
     return repository.text(file)
 
 
-def _first_bad(scene: Scene, _: Item) -> Item:
+def _first_bad(draft: ChoreDraft, _: WorkItem) -> WorkItem:
     """A check that passes at the first commit and fails at the last: ``git bisect`` finds where it began."""
-    rng, limit, count = scene.rng, scene.rng.randint(100, 200), scene.rng.randint(10, 16)
-    bad, subjects, commits = rng.randint(3, count - 3), subjects_of(scene.rng, count), []
+    rng, limit, count = draft.rng, draft.rng.randint(100, 200), draft.rng.randint(10, 16)
+    bad, subjects, commits = rng.randint(3, count - 3), subjects_of(draft.rng, count), []
     for number, subject in enumerate(subjects):
         parts = [rng.randint(1, 9) for _ in range(6)]
         parts[rng.randrange(6)] += limit - sum(parts) + (rng.randint(1, 30) if number >= bad else -rng.randint(1, 30))
         commits.append(Commit(subject, {"parts.txt": lines([str(part) for part in parts])}))
-    repository, check, path = Repository(scene, commits), scene.path("sh"), scene.path("text")
-    scene.give(check, f"awk '{{ total += $1 }} END {{ exit total > {limit} }}' parts.txt\n".encode())
+    repository, check, path = GitFolder(draft, commits), draft.path("sh"), draft.path("text")
+    draft.give(check, f"awk '{{ total += $1 }} END {{ exit total > {limit} }}' parts.txt\n".encode())
     repository.expect(subjects)
     repository.ask("At the first commit of the git repository @r the command `sh ../@c`, run in it, succeeds, and at "
         "the last one it fails; in between it began to fail once. Write the subjects of the first commit at which it "
@@ -308,25 +308,25 @@ def _first_bad(scene: Scene, _: Item) -> Item:
                    "@g bisect start HEAD $(@g rev-list --max-parents=0 HEAD)", "@g bisect run sh ../@c | tail -n 4",
                    "@g log -n 2 --format=%s bisect/bad > @b", "@g bisect reset",
                        look="status", c=check, b=path)  # fmt: skip
-    return scene.put("text", path, (subjects[bad], subjects[bad - 1]))
+    return draft.put("text", path, (subjects[bad], subjects[bad - 1]))
 
 
-def _commit_file(scene: Scene, item: Item) -> Item:
+def _commit_file(draft: ChoreDraft, item: WorkItem) -> WorkItem:
     if "/" in item.path:
-        pick(scene.rng, ())
-    repository, content = Repository(scene, _adding(scene, 3)), render(item.form, item.data)
+        pick(draft.rng, ())
+    repository, content = GitFolder(draft, _adding(draft, 3)), render(item.form, item.data)
     subject = f"Keep {item.path}"
     repository.expect([*(each.subject for each in repository.main), subject], (f"show main:{item.path}", content))
-    scene.see(item.path)
+    draft.see(item.path)
     repository.ask("Copy @a into the git repository @r and commit it on main with the message '@s'.", "cp @a @r/",
                    "@g add @a", "@g commit -q -m '@s'", a=item.path, s=subject)  # fmt: skip
     repository.set(item.path, content)
     return item
 
 
-def _commit_part(scene: Scene, _: Item) -> Item:
+def _commit_part(draft: ChoreDraft, _: WorkItem) -> WorkItem:
     """Two changes in one file, of which one is to be committed: ``git add -p`` asks for each."""
-    rng, file = scene.rng, scene.path("settings")
+    rng, file = draft.rng, draft.path("settings")
     rows = [f"{word} = {rng.randint(1, 99)}" for word in rng.sample(WORDS, 16)]
     changed = list(rows)
     spots = (rng.randint(0, 2), rng.randint(12, 15))
@@ -335,9 +335,9 @@ def _commit_part(scene: Scene, _: Item) -> Item:
     chosen = rng.choice(spots)
     committed = [*rows[:chosen], changed[chosen], *rows[chosen + 1 :]]
     key = rows[chosen].partition(" ")[0]
-    scene.start[f".{file}"] = lines(changed)
-    repository = Repository(scene, [Commit("Begin", {file: lines(rows)})])
-    scene.setup.append(f"mv .{file} {repository.folder}/{file}")
+    draft.start[f".{file}"] = lines(changed)
+    repository = GitFolder(draft, [Commit("Begin", {file: lines(rows)})])
+    draft.setup.append(f"mv .{file} {repository.folder}/{file}")
     repository.expect(["Begin", f"Raise {key}"], (f"show main:{file}", lines(committed)))
     answers = ("y", "n") if chosen == spots[0] else ("n", "y")
     repository.ask("In the git repository @r two lines of @f have been changed and not committed. Commit the change "
@@ -345,39 +345,39 @@ def _commit_part(scene: Scene, _: Item) -> Item:
                    "@g add -p @f", *answers, "@g commit -q -m 'Raise @k'", look="status --short",
                        f=file, k=key)  # fmt: skip
     repository.set(file, lines(changed))
-    return Item("settings", f"{repository.folder}/{file}", tuple(tuple(row.split(" = ")) for row in changed))
+    return WorkItem("settings", f"{repository.folder}/{file}", tuple(tuple(row.split(" = ")) for row in changed))
 
 
-def _apply_patch(scene: Scene, item: Item) -> Item:
+def _apply_patch(draft: ChoreDraft, item: WorkItem) -> WorkItem:
     """A patch in git's form for a file that has no other commits."""
-    if scene.modes.get(item.path) or "/" in item.path or len(set(item.data)) < 8:
-        pick(scene.rng, ())
-    index = scene.rng.randint(2, len(item.data) - 3)
-    data = (*item.data[:index], f"{scene.rng.choice(WORDS)} {scene.rng.randint(100, 999)}", *item.data[index + 1 :])
-    patch = scene.path("diff")
+    if draft.modes.get(item.path) or "/" in item.path or len(set(item.data)) < 8:
+        pick(draft.rng, ())
+    index = draft.rng.randint(2, len(item.data) - 3)
+    data = (*item.data[:index], f"{draft.rng.choice(WORDS)} {draft.rng.randint(100, 999)}", *item.data[index + 1 :])
+    patch = draft.path("diff")
     rows = difflib.unified_diff(item.data, data, f"a/{item.path}", f"b/{item.path}", lineterm="")
-    scene.give(patch, lines(list(rows)))
-    scene.setup.append(INSTALLED.format("git"))
-    scene.see(item.path)
-    scene.see(patch)
-    scene.ask(
+    draft.give(patch, lines(list(rows)))
+    draft.setup.append(INSTALLED.format("git"))
+    draft.see(item.path)
+    draft.see(patch)
+    draft.ask(
         "@o is a patch for @a, in the form of git. Apply it.", "git apply @o", result=item.path, a=item.path, o=patch
     )
-    return scene.put("text", item.path, data)
+    return draft.put("text", item.path, data)
 
 
-KINDS: tuple[Kind, ...] = (
+KINDS: tuple[StepKind, ...] = (
     *VERSIONS,
-    Kind("count commits", "git", "", _count),
-    Kind("tag a commit", "git", "", _tag),
-    Kind("reword a commit", "git", "", _reword),
-    Kind("revert a commit", "git", "", _revert),
-    Kind("pick a commit", "git", "", _pick_commit),
-    Kind("squash commits", "git", "", _squash),
-    Kind("untrack a file", "git", "", _untrack),
-    Kind("merge a branch", "git", "", _merge),
-    Kind("first bad commit", "git", "", _first_bad),
-    Kind("commit a file", "git", "file", _commit_file),
-    Kind("commit a part", "git", "", _commit_part),
-    Kind("apply a patch", "git", "text", _apply_patch),
+    StepKind("count commits", "git", "", _count),
+    StepKind("tag a commit", "git", "", _tag),
+    StepKind("reword a commit", "git", "", _reword),
+    StepKind("revert a commit", "git", "", _revert),
+    StepKind("pick a commit", "git", "", _pick_commit),
+    StepKind("squash commits", "git", "", _squash),
+    StepKind("untrack a file", "git", "", _untrack),
+    StepKind("merge a branch", "git", "", _merge),
+    StepKind("first bad commit", "git", "", _first_bad),
+    StepKind("commit a file", "git", "file", _commit_file),
+    StepKind("commit a part", "git", "", _commit_part),
+    StepKind("apply a patch", "git", "text", _apply_patch),
 )

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from rlvr.envs.agentic.chore_kinds.scene import Item, Kind, Scene, pick, render
+from rlvr.envs.agentic.chore_kinds.draft import ChoreDraft, StepKind, WorkItem, pick, render
 from rlvr.envs.agentic.chores import lines
 from rlvr.envs.sandbox import Daemon
 
@@ -58,40 +58,40 @@ def signed(daemon: Daemon, text: str) -> str:
     return f"{text} {zlib.crc32((daemon.stdin.strip() + text).encode()):08x}"
 
 
-def _daemon(scene: Scene, name: str, program: str) -> Daemon:
-    daemon = Daemon(name, ("python3", program, name), f"{scene.rng.getrandbits(48):012x}\n")
-    scene.daemons.append(daemon)
+def _daemon(draft: ChoreDraft, name: str, program: str) -> Daemon:
+    daemon = Daemon(name, ("python3", program, name), f"{draft.rng.getrandbits(48):012x}\n")
+    draft.daemons.append(daemon)
     return daemon
 
 
 class Workers:
     """Programs in the background, each with a port in its file of settings."""
 
-    def __init__(self, scene: Scene) -> None:
-        self.scene, self.names = scene, [scene.name() for _ in range(scene.rng.randint(3, 4))]
-        self.ports = scene.rng.sample(range(2_000, 9_999), len(self.names))
-        self._daemons = {name: _daemon(scene, name, "worker.py") for name in self.names}
-        scene.start["worker.py"] = scene.files["worker.py"] = WORKER
+    def __init__(self, draft: ChoreDraft) -> None:
+        self.draft, self.names = draft, [draft.name() for _ in range(draft.rng.randint(3, 4))]
+        self.ports = draft.rng.sample(range(2_000, 9_999), len(self.names))
+        self._daemons = {name: _daemon(draft, name, "worker.py") for name in self.names}
+        draft.start["worker.py"] = draft.files["worker.py"] = WORKER
         for name, port in zip(self.names, self.ports, strict=True):
-            scene.start[f"conf/{name}.conf"] = f"port {port}\n".encode()
+            draft.start[f"conf/{name}.conf"] = f"port {port}\n".encode()
             self.load(name, port)
 
-    def load(self, name: str, port: int) -> Item:
+    def load(self, name: str, port: int) -> WorkItem:
         """The worker has taken up this port."""
-        self.scene.files[f"conf/{name}.conf"] = f"port {port}\n".encode()
+        self.draft.files[f"conf/{name}.conf"] = f"port {port}\n".encode()
         return self._written(name, "state", f"port {port}")
 
-    def stop(self, name: str) -> Item:
+    def stop(self, name: str) -> WorkItem:
         """The worker has ended by SIGTERM."""
-        self.scene.exits[name] = 0
+        self.draft.exits[name] = 0
         return self._written(name, "saved", f"{name} has saved its work")
 
-    def report(self, name: str) -> Item:
+    def report(self, name: str) -> WorkItem:
         """The worker has written a report."""
         return self._written(name, "report", f"{name} is well")
 
-    def _written(self, name: str, folder: str, text: str) -> Item:
-        return self.scene.put("value", f"{folder}/{name}.txt", signed(self._daemons[name], text))
+    def _written(self, name: str, folder: str, text: str) -> WorkItem:
+        return self.draft.put("value", f"{folder}/{name}.txt", signed(self._daemons[name], text))
 
 
 _RUNNING = (
@@ -99,35 +99,35 @@ _RUNNING = (
     "run/NAME.pid its process number (worker.py says what signals do). "
 )
 _OTHERS = " The others must go on running."
-Act = Callable[[Workers], tuple[str, tuple[str, ...], dict[str, Any], Item]]
+Act = Callable[[Workers], tuple[str, tuple[str, ...], dict[str, Any], WorkItem]]
 
 
-def _worker_kind(name: str, act: Act) -> Kind:
+def _worker_kind(name: str, act: Act) -> StepKind:
     """A step with new workers: ``act`` says what is asked, the commands, what the texts name, and what is left."""
 
-    def play(scene: Scene, _: Item) -> Item:
-        first = "worker.py" not in scene.start
-        workers = Workers(scene)
+    def play(draft: ChoreDraft, _: WorkItem) -> WorkItem:
+        first = "worker.py" not in draft.start
+        workers = Workers(draft)
         wish, commands, values, left = act(workers)
         look = ("head -n 3 worker.py", "grep . conf/*.conf") if first else ("grep . conf/*.conf",)
         names = f"{', '.join(workers.names[:-1])} and {workers.names[-1]}"
-        scene.ask(_RUNNING.replace("Workers run", f"The workers {names} run") + wish, *look, *commands,
+        draft.ask(_RUNNING.replace("Workers run", f"The workers {names} run") + wish, *look, *commands,
                   result=left.path, **values)  # fmt: skip
         return left
 
-    return Kind(name, "processes", "", play)
+    return StepKind(name, "processes", "", play)
 
 
 _KILL = "kill $(cat run/@n.pid)"
 
 
 def _stop_named(w: Workers) -> Any:
-    name = w.scene.rng.choice(w.names)
+    name = w.draft.rng.choice(w.names)
     return f"End @n in such a way that it saves its work.{_OTHERS}", (_KILL,), {"n": name}, w.stop(name)
 
 
 def _stop_port(w: Workers) -> Any:
-    number = w.scene.rng.randrange(len(w.names))
+    number = w.draft.rng.randrange(len(w.names))
     wish = f"End the one with the port @p in such a way that it saves its work.{_OTHERS}"
     return wish, (_KILL,), {"n": w.names[number], "p": w.ports[number]}, w.stop(w.names[number])
 
@@ -147,7 +147,7 @@ def _stop_below(w: Workers) -> Any:
 
 
 def _stop_all_but(w: Workers) -> Any:
-    name = w.scene.rng.choice(w.names)
+    name = w.draft.rng.choice(w.names)
     others = [each for each in w.names if each != name]
     wish = "End all of them but @n in such a way that they save their work. @n must go on running."
     left = [w.stop(each) for each in others][-1]
@@ -155,22 +155,22 @@ def _stop_all_but(w: Workers) -> Any:
 
 
 def _stop_and_tidy(w: Workers) -> Any:
-    name = w.scene.rng.choice(w.names)
+    name = w.draft.rng.choice(w.names)
     left = w.stop(name)
-    w.scene.remove(f"conf/{name}.conf")
+    w.draft.remove(f"conf/{name}.conf")
     wish = f"End @n in such a way that it saves its work, and then delete its file in conf.{_OTHERS}"
     return wish, (_KILL, "rm conf/@n.conf"), {"n": name}, left
 
 
 def _reload(w: Workers) -> Any:
-    name, port = w.scene.rng.choice(w.names), w.scene.rng.randint(10_000, 19_999)
+    name, port = w.draft.rng.choice(w.names), w.draft.rng.randint(10_000, 19_999)
     wish = "Change the port of @n to @p and have the running worker take it up. No worker may end."
     commands = ("echo port @p > conf/@n.conf", "kill -HUP $(cat run/@n.pid)")
     return wish, commands, {"n": name, "p": port}, w.load(name, port)
 
 
 def _swap_ports(w: Workers) -> Any:
-    (m, one), (n, other) = w.scene.rng.sample(list(zip(w.names, w.ports, strict=True)), 2)
+    (m, one), (n, other) = w.draft.rng.sample(list(zip(w.names, w.ports, strict=True)), 2)
     wish = "Exchange the ports of @m and @n, and have both running workers take them up. No worker may end."
     commands = ("mv conf/@m.conf t.tmp", "mv conf/@n.conf conf/@m.conf", "mv t.tmp conf/@n.conf",
                 "kill -HUP $(cat run/@m.pid) $(cat run/@n.pid)")  # fmt: skip
@@ -179,7 +179,7 @@ def _swap_ports(w: Workers) -> Any:
 
 
 def _raise_all(w: Workers) -> Any:
-    amount = w.scene.rng.choice((10, 100, 1_000))
+    amount = w.draft.rng.choice((10, 100, 1_000))
     wish = "Add @p to the port of each of them, and have the running workers take it up. No worker may end."
     left = [w.load(name, port + amount) for name, port in zip(w.names, w.ports, strict=True)][-1]
     commands = (*(f"echo port {port + amount} > conf/{name}.conf; kill -HUP $(cat run/{name}.pid)"
@@ -188,7 +188,7 @@ def _raise_all(w: Workers) -> Any:
 
 
 def _report_one(w: Workers) -> Any:
-    name = w.scene.rng.choice(w.names)
+    name = w.draft.rng.choice(w.names)
     return (
         "Have @n write its report. No worker may end.",
         ("kill -USR1 $(cat run/@n.pid)",),
@@ -203,19 +203,19 @@ def _report_ports(w: Workers) -> Any:
     wish = "Have all those with a port above @p write their reports, and the others not. No worker may end."
     left = [w.report(name) for name in names][-1]
     for name in w.names:
-        w.scene.gone |= set() if name in names else {f"report/{name}.txt"}
+        w.draft.gone |= set() if name in names else {f"report/{name}.txt"}
     return wish, tuple(f"kill -USR1 $(cat run/{name}.pid)" for name in names), {"p": bound}, left
 
 
-def _port_from_value(scene: Scene, item: Item) -> Item:
+def _port_from_value(draft: ChoreDraft, item: WorkItem) -> WorkItem:
     """The port is a number that an earlier step found."""
     if not item.data.isdigit():
-        pick(scene.rng, ())
-    workers = Workers(scene)
-    name = scene.rng.choice(workers.names)
+        pick(draft.rng, ())
+    workers = Workers(draft)
+    name = draft.rng.choice(workers.names)
     left = workers.load(name, int(item.data))
-    scene.see(item.path)
-    scene.ask(f"{_RUNNING}Change the port of @n to the number in @a and have the running worker take it up. No "
+    draft.see(item.path)
+    draft.ask(f"{_RUNNING}Change the port of @n to the number in @a and have the running worker take it up. No "
         f"worker may end.",
               "grep . conf/*.conf", "echo port $(cat @a) > conf/@n.conf", "kill -HUP $(cat run/@n.pid)",
                   result=left.path,
@@ -230,7 +230,7 @@ PROCESSES = (
         ("reload", _reload), ("swap ports", _swap_ports), ("raise all ports", _raise_all), ("report", _report_one),
         ("reports by port", _report_ports),
     )),
-    Kind("port from a value", "processes", "value", _port_from_value),
+    StepKind("port from a value", "processes", "value", _port_from_value),
 )  # fmt: skip
 
 
@@ -302,13 +302,13 @@ while True:
 '''
 
 
-class Service(NamedTuple):
-    """A service under way: its name, the file that it serves, its settings as they should be, and its scene."""
+class DownService(NamedTuple):
+    """A service under way: its name, the file that it serves, its settings as they should be, and its draft."""
 
     name: str
-    item: Item
+    item: WorkItem
     pairs: dict[str, str]
-    scene: Scene
+    draft: ChoreDraft
 
     def conf(self, **changes: str | None) -> None:
         """Its settings as they are at the start: with other values, or without a key."""
@@ -316,82 +316,82 @@ class Service(NamedTuple):
         self.text(lines([f"{key} = {value}" for key, value in pairs.items() if value is not None]))
 
     def text(self, content: bytes) -> None:
-        self.scene.start[f"{self.name}/service.conf"] = content
+        self.draft.start[f"{self.name}/service.conf"] = content
 
 
-Spoil = Callable[[Service], tuple[str, ...]]
+Spoil = Callable[[DownService], tuple[str, ...]]
 
 
-def _set(key: str, wrong: Callable[[Service], str]) -> Spoil:
+def _set(key: str, wrong: Callable[[DownService], str]) -> Spoil:
     """A key has a wrong value."""
 
-    def spoil(service: Service) -> tuple[str, ...]:
+    def spoil(service: DownService) -> tuple[str, ...]:
         service.conf(**{key: wrong(service)})
         return (f"sed -i 's|^{key} = .*|{key} = {service.pairs[key]}|' @s/service.conf",)
 
     return spoil
 
 
-def _sum(service: Service) -> tuple[str, ...]:
+def _sum(service: DownService) -> tuple[str, ...]:
     service.conf(sum=hashlib.sha256(service.name.encode()).hexdigest())
     return ("sha256sum @a", "sed -i \"s/^sum = .*/sum = $(sha256sum < @a | cut -d' ' -f1)/\" @s/service.conf")
 
 
-def _unset(service: Service) -> tuple[str, ...]:
+def _unset(service: DownService) -> tuple[str, ...]:
     service.conf(limit=None)
     return ("sed -i '/^port = /a limit = @l' @s/service.conf",)
 
 
-def _twice(service: Service) -> tuple[str, ...]:
+def _twice(service: DownService) -> tuple[str, ...]:
     service.conf()
-    service.text(service.scene.start[f"{service.name}/service.conf"] + b"level = error\n")
+    service.text(service.draft.start[f"{service.name}/service.conf"] + b"level = error\n")
     return ("sed -i '$d' @s/service.conf",)
 
 
-def _no_pair(service: Service) -> tuple[str, ...]:
+def _no_pair(service: DownService) -> tuple[str, ...]:
     service.conf()
-    conf = service.scene.start[f"{service.name}/service.conf"].decode()
+    conf = service.draft.start[f"{service.name}/service.conf"].decode()
     service.text(conf.replace("level = ", "level: ").encode())
     return ("sed -i 's/^level: /level = /' @s/service.conf",)
 
 
-def _line_ends(service: Service) -> tuple[str, ...]:
+def _line_ends(service: DownService) -> tuple[str, ...]:
     service.conf()
-    service.text(service.scene.start[f"{service.name}/service.conf"].replace(b"\n", b"\r\n"))
+    service.text(service.draft.start[f"{service.name}/service.conf"].replace(b"\n", b"\r\n"))
     return ("sed -i 's/\\r$//' @s/service.conf",)
 
 
-def _lock(service: Service) -> tuple[str, ...]:
+def _lock(service: DownService) -> tuple[str, ...]:
     service.conf()
-    service.scene.start[f"{service.name}/lock"] = b"99999\n"
+    service.draft.start[f"{service.name}/lock"] = b"99999\n"
     return ("cat @s/lock; kill -0 $(cat @s/lock)", "rm @s/lock")
 
 
-def _cache(service: Service) -> tuple[str, ...]:
+def _cache(service: DownService) -> tuple[str, ...]:
     service.conf()
     return ("mkdir @s/cache",)
 
 
-def _cache_file(service: Service) -> tuple[str, ...]:
+def _cache_file(service: DownService) -> tuple[str, ...]:
     service.conf()
-    service.scene.start[f"{service.name}/cache"] = b""
+    service.draft.start[f"{service.name}/cache"] = b""
     return ("rm @s/cache", "mkdir @s/cache")
 
 
-def _taken(service: Service) -> tuple[str, ...]:
-    other = service.scene.name()
+def _taken(service: DownService) -> tuple[str, ...]:
+    other = service.draft.name()
     free = str(int(service.pairs["port"]) + 1)
     content = lines([f"port = {free}"])
-    service.scene.start[f"{other}/service.conf"] = service.scene.files[f"{other}/service.conf"] = content
+    service.draft.start[f"{other}/service.conf"] = service.draft.files[f"{other}/service.conf"] = content
     service.conf(port=free)
     return ("grep '^port' */service.conf", f"sed -i 's/^port = .*/port = {service.pairs['port']}/' @s/service.conf")
 
 
-def _closed(service: Service) -> tuple[str, ...]:
-    if not service.scene.is_unused(service.item.path):
-        pick(service.scene.rng, ())
+def _closed(service: DownService) -> tuple[str, ...]:
+    if not service.draft.is_unused(service.item.path):
+        pick(service.draft.rng, ())
     service.conf()
-    service.scene.setup.append(f"chmod 0 {service.item.path}")
+    service.draft.setup.append(f"chmod 0 {service.item.path}")
     return ("stat -c '%a %n' @a", "chmod 600 @a")
 
 
@@ -399,7 +399,7 @@ FAULTS: dict[str, Spoil] = {
     "wrong path": _set("data", lambda s: f"{s.name}/{s.item.path}"),
     "no number": _set("port", lambda s: f"{s.pairs['port']}x"),
     "number out of range": _set("limit", lambda s: f"{s.pairs['limit']}00"),
-    "unknown level": _set("level", lambda s: s.scene.rng.choice(("loud", "all", "debug"))),
+    "unknown level": _set("level", lambda s: s.draft.rng.choice(("loud", "all", "debug"))),
     "wrong checksum": _sum,
     "key not set": _unset,
     "key set twice": _twice,
@@ -413,25 +413,25 @@ FAULTS: dict[str, Spoil] = {
 }
 
 
-def _service_kind(name: str, spoil: Spoil) -> Kind:
-    def play(scene: Scene, item: Item) -> Item:
-        rng, label = scene.rng, scene.name()
+def _service_kind(name: str, spoil: Spoil) -> StepKind:
+    def play(draft: ChoreDraft, item: WorkItem) -> WorkItem:
+        rng, label = draft.rng, draft.name()
         content = render(item.form, item.data)
         pairs = {
             "data": item.path, "port": str(rng.randint(2_000, 60_000)), "limit": str(rng.randint(10, 99)),
             "level": rng.choice(("info", "warn")), "cache": f"{label}/cache",
             "sum": hashlib.sha256(content).hexdigest(),
         }  # fmt: skip
-        fix = spoil(Service(label, item, pairs, scene))
+        fix = spoil(DownService(label, item, pairs, draft))
         if "cache" not in name:
-            scene.setup.append(f"mkdir {label}/cache")
-        scene.start["service.py"] = scene.files["service.py"] = SERVICE
-        scene.files[f"{label}/service.conf"] = lines([f"{key} = {value}" for key, value in pairs.items()])
-        daemon = _daemon(scene, label, "service.py")
+            draft.setup.append(f"mkdir {label}/cache")
+        draft.start["service.py"] = draft.files["service.py"] = SERVICE
+        draft.files[f"{label}/service.conf"] = lines([f"{key} = {value}" for key, value in pairs.items()])
+        daemon = _daemon(draft, label, "service.py")
         if spoil is not _closed:
-            scene.see(item.path)
+            draft.see(item.path)
         retry = "kill -HUP $(cat @s/service.pid)"
-        scene.ask(
+        draft.ask(
             "The service @s runs in the background as python3 service.py @s, and is down. It should serve @a on port "
             "@p with the limit @l and the level @v; its settings are in @s/service.conf, and @s/service.log says "
             "what is wrong. Mend it, have the process in @s/service.pid begin anew by SIGHUP, and see that "
@@ -439,11 +439,11 @@ def _service_kind(name: str, spoil: Spoil) -> Kind:
             retry, "tail -n 1 @s/service.log", "cat @s/service.conf", *fix, retry, "cat @s/state.txt",
             a=item.path, s=label, p=pairs["port"], l=pairs["limit"], v=pairs["level"],
         )  # fmt: skip
-        return scene.put(
+        return draft.put(
             "value", f"{label}/state.txt", signed(daemon, f"{label} serves {item.path} on port {pairs['port']}")
         )
 
-    return Kind(name, "services", "file", play)
+    return StepKind(name, "services", "file", play)
 
 
-KINDS: tuple[Kind, ...] = (*PROCESSES, *(_service_kind(*fault) for fault in FAULTS.items()))
+KINDS: tuple[StepKind, ...] = (*PROCESSES, *(_service_kind(*fault) for fault in FAULTS.items()))

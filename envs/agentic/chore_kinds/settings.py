@@ -14,15 +14,15 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rlvr.envs.agentic.chore_kinds.scene import (
+from rlvr.envs.agentic.chore_kinds.draft import (
     PLAIN,
     SUFFIXES,
+    ChoreDraft,
     Derive,
     Edit,
-    Item,
-    Kind,
     Open,
-    Scene,
+    StepKind,
+    WorkItem,
     fresh,
     pick,
     render,
@@ -82,62 +82,62 @@ SETTINGS = (
 )  # fmt: skip
 
 
-def _overrides(scene: Scene, item: Item) -> Item:
-    changed = dict(scene.rng.sample(item.data, 3))
-    changed = {key: str(scene.rng.randint(2, 999)) if value.isdigit() else scene.rng.choice(WORDS)
+def _overrides(draft: ChoreDraft, item: WorkItem) -> WorkItem:
+    changed = dict(draft.rng.sample(item.data, 3))
+    changed = {key: str(draft.rng.randint(2, 999)) if value.isdigit() else draft.rng.choice(WORDS)
                for key, value in changed.items()}  # fmt: skip
-    other, path = scene.give_item("settings", tuple(changed.items())), scene.path("settings")
+    other, path = draft.give_item("settings", tuple(changed.items())), draft.path("settings")
     data = tuple((key, changed.get(key, value)) for key, value in item.data)
     if data == item.data:
-        pick(scene.rng, ())
-    scene.see(item.path)
-    scene.see(other.path)
-    scene.ask("Write to @b the settings of @a in their order, but with the values of @o for the keys that stand there.",
+        pick(draft.rng, ())
+    draft.see(item.path)
+    draft.see(other.path)
+    draft.ask("Write to @b the settings of @a in their order, but with the values of @o for the keys that stand there.",
               "awk -F' = ' 'NR == FNR {v[$1] = $2; next} {print $1 \" = \" ($1 in v ? v[$1] : $2)}' @o @a > @b",
               result=path,
               a=item.path, b=path, o=other.path)  # fmt: skip
-    return scene.put("settings", path, data)
+    return draft.put("settings", path, data)
 
 
-def _from_value(scene: Scene, item: Item) -> Item:
+def _from_value(draft: ChoreDraft, item: WorkItem) -> WorkItem:
     """What an earlier step found becomes a setting."""
     if not all(sign.isalnum() or sign in "._-" for sign in item.data):
-        pick(scene.rng, ())
-    target = scene.give_item("settings", fresh(scene.rng, "settings"))
-    key = scene.rng.choice(target.data)[0]
-    scene.see(target.path)
-    scene.ask("In @o set @k to the value that stands in @a.", "sed -i \"s/^@k = .*/@k = $(cat @a)/\" @o",
+        pick(draft.rng, ())
+    target = draft.give_item("settings", fresh(draft.rng, "settings"))
+    key = draft.rng.choice(target.data)[0]
+    draft.see(target.path)
+    draft.ask("In @o set @k to the value that stands in @a.", "sed -i \"s/^@k = .*/@k = $(cat @a)/\" @o",
               result=target.path, a=item.path, o=target.path, k=key)  # fmt: skip
-    return scene.put("settings", target.path, _with(target.data, key, item.data))
+    return draft.put("settings", target.path, _with(target.data, key, item.data))
 
 
-def _template(scene: Scene, item: Item) -> Item:
-    keys = scene.rng.sample([key for key, _ in item.data], min(4, len(item.data)))
-    rows = [f"{scene.rng.choice(WORDS)} {{{{{key}}}}} {scene.rng.choice(WORDS)}" for key in keys]
-    source, path, values = scene.path("txt"), scene.path("text"), dict(item.data)
-    scene.give(source, lines(rows))
-    scene.see(item.path)
-    scene.see(source)
-    scene.ask("@t is a template. Write it to @b with the value that a key has in @a in the place of each {{key}}.",
+def _template(draft: ChoreDraft, item: WorkItem) -> WorkItem:
+    keys = draft.rng.sample([key for key, _ in item.data], min(4, len(item.data)))
+    rows = [f"{draft.rng.choice(WORDS)} {{{{{key}}}}} {draft.rng.choice(WORDS)}" for key in keys]
+    source, path, values = draft.path("txt"), draft.path("text"), dict(item.data)
+    draft.give(source, lines(rows))
+    draft.see(item.path)
+    draft.see(source)
+    draft.ask("@t is a template. Write it to @b with the value that a key has in @a in the place of each {{key}}.",
               "sed 's/^\\(.*\\) = \\(.*\\)$/s|{{\\1}}|\\2|g/' @a > t.tmp", "sed -f t.tmp @t > @b; rm t.tmp",
                   result=path,
               a=item.path, b=path, t=source)  # fmt: skip
     data = tuple(row.replace(f"{{{{{key}}}}}", values[key]) for row, key in zip(rows, keys, strict=True))
-    return scene.put("text", path, data)
+    return draft.put("text", path, data)
 
 
-def _ini_section(scene: Scene, _: Item) -> Item:
+def _ini_section(draft: ChoreDraft, _: WorkItem) -> WorkItem:
     sections = {
-        name: fresh(scene.rng, "settings") for name in scene.rng.sample(("server", "client", "mail", "jobs"), 3)
+        name: fresh(draft.rng, "settings") for name in draft.rng.sample(("server", "client", "mail", "jobs"), 3)
     }
-    chosen, path, source = scene.rng.choice(sorted(sections)), scene.path("settings"), scene.path("ini")
-    scene.give(source, lines([row for name, pairs in sections.items()
+    chosen, path, source = draft.rng.choice(sorted(sections)), draft.path("settings"), draft.path("ini")
+    draft.give(source, lines([row for name, pairs in sections.items()
                               for row in (f"[{name}]", *(f"{key} = {value}" for key, value in pairs))]))  # fmt: skip
-    scene.see(source)
-    scene.ask("Write the lines of the section [@s] of @a, without that heading, to @b.",
+    draft.see(source)
+    draft.ask("Write the lines of the section [@s] of @a, without that heading, to @b.",
               "awk '/^\\[/ {on = $0 == \"[@s]\"; next} on' @a > @b",
               result=path, a=source, b=path, s=chosen)  # fmt: skip
-    return scene.put("settings", path, sections[chosen])
+    return draft.put("settings", path, sections[chosen])
 
 
 SCREEN = '''"""Choose settings: Up and Down move, Space switches one on or off, s saves, q leaves."""
@@ -196,32 +196,32 @@ finally:
 '''
 
 
-def _on_screen(scene: Scene, _: Item) -> Item:
+def _on_screen(draft: ChoreDraft, _: WorkItem) -> WorkItem:
     """A program that takes over the screen."""
-    names, path, program = [scene.name() for _ in range(7)], scene.path("settings"), scene.path("py")
-    before, after = ([name for name in names if scene.rng.random() < 0.5] for _ in range(2))
+    names, path, program = [draft.name() for _ in range(7)], draft.path("settings"), draft.path("py")
+    before, after = ([name for name in names if draft.rng.random() < 0.5] for _ in range(2))
     if before == after or not after:
-        pick(scene.rng, ())
+        pick(draft.rng, ())
     text = SCREEN.replace("@n", repr(names)).replace("@c", repr(before)).replace("@p", path)
-    scene.give(program, text.encode())
+    draft.give(program, text.encode())
     switched = [index for index, name in enumerate(names) if (name in before) != (name in after)]
     steps = [index - last for last, index in zip([0, *switched], switched, strict=False)]
     presses = "".join(f"<Down*{step}><Space>" if step else "<Space>" for step in steps)
     number = f"{zlib.crc32(','.join(after).encode()) % 10_000:04d}"
-    scene.see(program)
-    scene.ask("python3 @a is a full-screen program in which settings are switched on and off. Use it to have exactly "
+    draft.see(program)
+    draft.ask("python3 @a is a full-screen program in which settings are switched on and off. Use it to have exactly "
         "these switched on: @w. Save, and leave the program. It writes @b.", f"python3 {program}", Presses(presses),
               Presses("s"), number, Presses("q"), result=path, a=program, b=path, w=", ".join(after))  # fmt: skip
-    return scene.put("settings", path, tuple((name, "on" if name in after else "off") for name in names))
+    return draft.put("settings", path, tuple((name, "on" if name in after else "off") for name in names))
 
 
 CONFIGURATION = (
     *(row.kind("configuration") for row in SETTINGS),
-    Kind("overrides", "configuration", "settings", _overrides),
-    Kind("setting from a value", "configuration", "value", _from_value),
-    Kind("fill a template", "configuration", "settings", _template),
-    Kind("section of a file", "configuration", "", _ini_section),
-    Kind("full-screen program", "configuration", "", _on_screen),
+    StepKind("overrides", "configuration", "settings", _overrides),
+    StepKind("setting from a value", "configuration", "value", _from_value),
+    StepKind("fill a template", "configuration", "settings", _template),
+    StepKind("section of a file", "configuration", "", _ini_section),
+    StepKind("full-screen program", "configuration", "", _on_screen),
 )
 
 
@@ -266,104 +266,104 @@ CODES = (
 )  # fmt: skip
 
 
-def _checksum(title: str) -> Kind:
+def _checksum(title: str) -> StepKind:
     algorithm = title.replace("-", "").lower()
 
-    def play(scene: Scene, item: Item) -> Item:
-        path = scene.path("value")
-        scene.see(item.path)
-        scene.ask(f"Write the {title} checksum of @a to @b: the hexadecimal digits alone, in small letters.",
+    def play(draft: ChoreDraft, item: WorkItem) -> WorkItem:
+        path = draft.path("value")
+        draft.see(item.path)
+        draft.ask(f"Write the {title} checksum of @a to @b: the hexadecimal digits alone, in small letters.",
                   f"{algorithm}sum @a | cut -d' ' -f1 > @b", result=path, a=item.path, b=path)  # fmt: skip
-        return scene.put("value", path, hashlib.new(algorithm, render(item.form, item.data)).hexdigest())
+        return draft.put("value", path, hashlib.new(algorithm, render(item.form, item.data)).hexdigest())
 
-    return Kind(f"{title} checksum", "encryption", "file", play)
+    return StepKind(f"{title} checksum", "encryption", "file", play)
 
 
-def _signed(scene: Scene, item: Item) -> Item:
-    key, key_path, path = f"{scene.rng.getrandbits(64):016x}", scene.path("key"), scene.path("value")
-    scene.give(key_path, key.encode())
-    scene.see(item.path)
-    scene.ask("Write the HMAC-SHA-256 of @a to @b, as hexadecimal digits in small letters; the key is what @k holds, "
+def _signed(draft: ChoreDraft, item: WorkItem) -> WorkItem:
+    key, key_path, path = f"{draft.rng.getrandbits(64):016x}", draft.path("key"), draft.path("value")
+    draft.give(key_path, key.encode())
+    draft.see(item.path)
+    draft.ask("Write the HMAC-SHA-256 of @a to @b, as hexadecimal digits in small letters; the key is what @k holds, "
         "which has no newline.", "python3 -c \"import hmac; print(hmac.new(open('@k', 'rb').read(), open('@a', "
                   "'rb').read(), 'sha256').hexdigest())\" > @b",
                   result=path, a=item.path, b=path, k=key_path)  # fmt: skip
-    return scene.put("value", path, hmac.new(key.encode(), render(item.form, item.data), "sha256").hexdigest())
+    return draft.put("value", path, hmac.new(key.encode(), render(item.form, item.data), "sha256").hexdigest())
 
 
-def _checksums(scene: Scene, item: Item) -> Item:
-    path, paths = scene.path("text"), [f"{item.path}/{each}" for each in sorted(item.data)]
-    scene.ask("Write to @b what sha256sum prints for each file in @a and its folders, their paths as @a/..., sorted "
+def _checksums(draft: ChoreDraft, item: WorkItem) -> WorkItem:
+    path, paths = draft.path("text"), [f"{item.path}/{each}" for each in sorted(item.data)]
+    draft.ask("Write to @b what sha256sum prints for each file in @a and its folders, their paths as @a/..., sorted "
         "by the bytes of these paths.", "find @a -type f | LC_ALL=C sort | xargs sha256sum > @b", result=path,
               a=item.path, b=path)  # fmt: skip
     contents = {f"{item.path}/{each}": content for each, content in item.data.items()}
-    return scene.put("text", path, tuple(f"{hashlib.sha256(contents[each]).hexdigest()}  {each}" for each in paths))
+    return draft.put("text", path, tuple(f"{hashlib.sha256(contents[each]).hexdigest()}  {each}" for each in paths))
 
 
-def _damaged(scene: Scene, item: Item) -> Item:
-    sums, path = scene.path("sums"), scene.path("text")
+def _damaged(draft: ChoreDraft, item: WorkItem) -> WorkItem:
+    sums, path = draft.path("sums"), draft.path("text")
     contents = {f"{item.path}/{each}": content for each, content in sorted(item.data.items())}
-    changed = set(scene.rng.sample(sorted(contents), min(3, len(contents) - 1)))
+    changed = set(draft.rng.sample(sorted(contents), min(3, len(contents) - 1)))
     rows = [
         f"{hashlib.sha256(content + b'!' * (each in changed)).hexdigest()}  {each}"
         for each, content in contents.items()
     ]
     if len(changed) < 2:
-        pick(scene.rng, ())
-    scene.give(sums, lines(rows))
-    scene.ask("@o holds the SHA-256 checksums that the files in @a should have. Some files are not as they should "
+        pick(draft.rng, ())
+    draft.give(sums, lines(rows))
+    draft.ask("@o holds the SHA-256 checksums that the files in @a should have. Some files are not as they should "
         "be: write their paths, as they stand in @o and in its order, to @b.",
               "sha256sum -c @o 2>/dev/null | sed -n 's/: FAILED$//p' > @b",
               result=path, a=item.path, b=path, o=sums)  # fmt: skip
-    return scene.put("text", path, tuple(each for each in contents if each in changed))
+    return draft.put("text", path, tuple(each for each in contents if each in changed))
 
 
-def _password(scene: Scene, item: Item) -> Item:
+def _password(draft: ChoreDraft, item: WorkItem) -> WorkItem:
     """Which line has the checksum?"""
     rows = list(dict.fromkeys(item.data))
-    row, path = pick(scene.rng, rows), scene.path("value")
+    row, path = pick(draft.rng, rows), draft.path("value")
     digest = hashlib.sha256(row.encode()).hexdigest()
-    scene.see(item.path)
-    scene.ask("One line of @a, without its newline, has the SHA-256 checksum @h. Write this line to @b.",
+    draft.see(item.path)
+    draft.ask("One line of @a, without its newline, has the SHA-256 checksum @h. Write this line to @b.",
               "while IFS= read -r l; do printf %s \"$l\" | sha256sum | grep -q ^@h && echo \"$l\"; done < @a | head "
               "-n 1 > @b",
               result=path, a=item.path, b=path, h=digest)  # fmt: skip
-    return scene.put("value", path, row)
+    return draft.put("value", path, row)
 
 
-def _encoded(scene: Scene, item: Item) -> Item:
-    path = scene.path("b64")
-    scene.see(item.path)
-    scene.ask("Write @a in base64 to @b, without any newlines in it but for one at the end.",
+def _encoded(draft: ChoreDraft, item: WorkItem) -> WorkItem:
+    path = draft.path("b64")
+    draft.see(item.path)
+    draft.ask("Write @a in base64 to @b, without any newlines in it but for one at the end.",
               "(base64 -w 0 @a; echo) > @b", result="wc -c @b", a=item.path, b=path)  # fmt: skip
-    scene.files[path] = base64.b64encode(render(item.form, item.data)) + b"\n"
+    draft.files[path] = base64.b64encode(render(item.form, item.data)) + b"\n"
     return item
 
 
-def _openssl(scene: Scene, _: Item) -> Item:
+def _openssl(draft: ChoreDraft, _: WorkItem) -> WorkItem:
     """A file that the setup encrypts by AES-256, with a fixed salt."""
-    form, word = scene.rng.choice(PLAIN), f"{scene.rng.choice(WORDS)}-{scene.rng.randint(100, 999)}"
-    data, source, path, key = fresh(scene.rng, form), scene.path("enc"), scene.path(form), scene.path("txt")
-    salt = f"{scene.rng.getrandbits(64):016x}"
-    scene.start[f".{source}"] = render(form, data)
-    scene.give(key, f"{word}\n".encode())
-    scene.setup += ["command -v openssl > /dev/null || { echo openssl is not installed >&2; exit 1; }",
+    form, word = draft.rng.choice(PLAIN), f"{draft.rng.choice(WORDS)}-{draft.rng.randint(100, 999)}"
+    data, source, path, key = fresh(draft.rng, form), draft.path("enc"), draft.path(form), draft.path("txt")
+    salt = f"{draft.rng.getrandbits(64):016x}"
+    draft.start[f".{source}"] = render(form, data)
+    draft.give(key, f"{word}\n".encode())
+    draft.setup += ["command -v openssl > /dev/null || { echo openssl is not installed >&2; exit 1; }",
                     f"openssl enc -aes-256-cbc -pbkdf2 -S {salt} -pass pass:{word} -in .{source} -out {source}",
                     f"rm .{source}"]  # fmt: skip
-    scene.ask("@a was encrypted by openssl enc with -aes-256-cbc and -pbkdf2@s; the password is the line in @k. "
+    draft.ask("@a was encrypted by openssl enc with -aes-256-cbc and -pbkdf2@s; the password is the line in @k. "
         "Decrypt it into @b.", "openssl enc -d -aes-256-cbc -pbkdf2 -S @x -pass file:@k -in @a -out @b", result=path,
               a=source, b=path, k=key, x=salt, s=f", with the salt {salt} (-S)")  # fmt: skip
-    return scene.put(form, path, data)
+    return draft.put(form, path, data)
 
 
 ENCRYPTION = (
     *(row.kind("encryption") for row in CODES),
     _checksum("SHA-256"), _checksum("MD5"), _checksum("SHA-1"),
-    Kind("message code", "encryption", "file", _signed),
-    Kind("checksums of a folder", "encryption", "folder", _checksums),
-    Kind("damaged files", "encryption", "folder", _damaged),
-    Kind("line of a checksum", "encryption", "text", _password),
-    Kind("write base64", "encryption", "file", _encoded),
-    Kind("decrypt", "encryption", "", _openssl),
+    StepKind("message code", "encryption", "file", _signed),
+    StepKind("checksums of a folder", "encryption", "folder", _checksums),
+    StepKind("damaged files", "encryption", "folder", _damaged),
+    StepKind("line of a checksum", "encryption", "text", _password),
+    StepKind("write base64", "encryption", "file", _encoded),
+    StepKind("decrypt", "encryption", "", _openssl),
 )  # fmt: skip
 
 
@@ -413,18 +413,18 @@ def _headers(rng: random.Random) -> dict[str, str]:
 
 
 def _message(name: str, gives: str, wish: str, command: str,
-             draw: Callable[[random.Random], tuple[bytes, dict[str, Any], Any]]) -> Kind:  # fmt: skip
+             draw: Callable[[random.Random], tuple[bytes, dict[str, Any], Any]]) -> StepKind:  # fmt: skip
     """Something is read out of a recorded message; ``draw`` gives its bytes, what texts name, and what is read."""
 
-    def play(scene: Scene, _: Item) -> Item:
-        content, values, data = draw(scene.rng)
-        source, path = scene.path("http"), scene.path(gives)
-        scene.give(source, content)
-        scene.see(source)
-        scene.ask(wish, f"{command} > @b", result=path, a=source, b=path, **values)
-        return scene.put(gives, path, data)
+    def play(draft: ChoreDraft, _: WorkItem) -> WorkItem:
+        content, values, data = draw(draft.rng)
+        source, path = draft.path("http"), draft.path(gives)
+        draft.give(source, content)
+        draft.see(source)
+        draft.ask(wish, f"{command} > @b", result=path, a=source, b=path, **values)
+        return draft.put(gives, path, data)
 
-    return Kind(name, "http", "", play)
+    return StepKind(name, "http", "", play)
 
 
 def _header(rng: random.Random) -> tuple[bytes, dict[str, Any], Any]:
@@ -457,38 +457,38 @@ def _login(rng: random.Random) -> tuple[bytes, dict[str, Any], Any]:
     return f"GET / HTTP/1.1\r\nHost: a.example\r\nAuthorization: Basic {code}\r\n\r\n".encode(), {}, word
 
 
-def _redirects(scene: Scene, _: Item) -> Item:
+def _redirects(draft: ChoreDraft, _: WorkItem) -> WorkItem:
     """Responses by path, each of which sends on to another, and the last has the body."""
-    form, folder = scene.rng.choice(PLAIN), scene.name()
-    names = [scene.name() for _ in range(scene.rng.randint(4, 6))]
-    data, path = fresh(scene.rng, form), scene.path(form)
+    form, folder = draft.rng.choice(PLAIN), draft.name()
+    names = [draft.name() for _ in range(draft.rng.randint(4, 6))]
+    data, path = fresh(draft.rng, form), draft.path(form)
     for name, target in itertools.pairwise(names):
-        moved = _response(b"moved\n", f"Location: /{target}", status=scene.rng.choice(("301 Moved", "302 Found")))
-        scene.start[f"{folder}/{name}"] = scene.files[f"{folder}/{name}"] = moved
+        moved = _response(b"moved\n", f"Location: /{target}", status=draft.rng.choice(("301 Moved", "302 Found")))
+        draft.start[f"{folder}/{name}"] = draft.files[f"{folder}/{name}"] = moved
     last = _response(render(form, data), "X-Trace: 9")
-    scene.start[f"{folder}/{names[-1]}"] = scene.files[f"{folder}/{names[-1]}"] = last
-    scene.ask("@d/NAME is the recorded response to a request for /NAME. Follow the redirects from /@n on, and write "
+    draft.start[f"{folder}/{names[-1]}"] = draft.files[f"{folder}/{names[-1]}"] = last
+    draft.ask("@d/NAME is the recorded response to a request for /NAME. Follow the redirects from /@n on, and write "
         "the body of the response that is none to @b.", *(f"grep Location @d/{name}" for name in names[:-1]),
               f"sed '1,/^\\r$/d' @d/{names[-1]} > @b", result=path, d=folder, n=names[0], b=path)  # fmt: skip
-    return scene.put(form, path, data)
+    return draft.put(form, path, data)
 
 
-def _post(scene: Scene, item: Item) -> Item:
-    content, path, host = render(item.form, item.data), scene.path("http"), scene.rng.choice(WORDS)
-    scene.see(item.path)
-    scene.ask("Write to @b the HTTP request that sends @a: the lines 'POST /@n HTTP/1.1', 'Host: @h.example' and "
+def _post(draft: ChoreDraft, item: WorkItem) -> WorkItem:
+    content, path, host = render(item.form, item.data), draft.path("http"), draft.rng.choice(WORDS)
+    draft.see(item.path)
+    draft.ask("Write to @b the HTTP request that sends @a: the lines 'POST /@n HTTP/1.1', 'Host: @h.example' and "
               "'Content-Length: ' with the number of bytes of @a, each ended by CR and LF, an empty line that is "
               "ended so too, and then the bytes of @a.",
               "printf 'POST /@n HTTP/1.1\\r\\nHost: @h.example\\r\\nContent-Length: "
                   "%d\\r\\n\\r\\n' $(wc -c < @a) > @b", "cat @a >> @b",
                   result=path, a=item.path, b=path, h=host, n=SUFFIXES[item.form])  # fmt: skip
     head = f"POST /{SUFFIXES[item.form]} HTTP/1.1\r\nHost: {host}.example\r\nContent-Length: {len(content)}\r\n\r\n"
-    scene.files[path] = head.encode() + content
+    draft.files[path] = head.encode() + content
     return item
 
 
 _PAIRS = "tr '&' '\\n' | sed 's/=/ = /'"
-HTTP: Sequence[Kind] = (
+HTTP: Sequence[StepKind] = (
     *(row.kind("http") for row in MESSAGES),
     _message("header", "value", "Write the value of the header @k of the recorded response @a to @b.",
              "tr -d '\\r' < @a | sed -n 's/^@k: //p'", _header),
@@ -503,8 +503,8 @@ HTTP: Sequence[Kind] = (
     _message("basic authorization", "value", "The recorded request @a has a header Authorization: Basic, base64 of "
              "USER:PASSWORD. Write the password to @b.",
              "tr -d '\\r' < @a | sed -n 's/^Authorization: Basic //p' | base64 -d | cut -d: -f2", _login),
-    Kind("redirects", "http", "", _redirects),
-    Kind("write a request", "http", "file", _post),
+    StepKind("redirects", "http", "", _redirects),
+    StepKind("write a request", "http", "file", _post),
 )  # fmt: skip
 
-KINDS: tuple[Kind, ...] = (*CONFIGURATION, *ENCRYPTION, *HTTP)
+KINDS: tuple[StepKind, ...] = (*CONFIGURATION, *ENCRYPTION, *HTTP)

@@ -6,7 +6,17 @@ import random
 from collections import Counter, defaultdict
 from typing import Any
 
-from rlvr.envs.agentic.chore_kinds.scene import Derive, Edit, Item, Kind, Scene, between, fresh, pick, render
+from rlvr.envs.agentic.chore_kinds.draft import (
+    ChoreDraft,
+    Derive,
+    Edit,
+    StepKind,
+    WorkItem,
+    between,
+    fresh,
+    pick,
+    render,
+)
 from rlvr.envs.agentic.chores import lines
 
 Table = tuple[tuple[str, ...], ...]
@@ -194,23 +204,23 @@ def _markdown(row: tuple[str, ...]) -> str:
     return f"| {' | '.join(row)} |"
 
 
-def _join(scene: Scene, item: Item) -> Item:
+def _join(draft: ChoreDraft, item: WorkItem) -> WorkItem:
     """A second table says more about the words of a column."""
-    values = _group(scene.rng, item.data)
+    values = _group(draft.rng, item.data)
     c, words = values["c"], sorted({row[values["c"]] for row in item.data[1:]})
-    heading = scene.rng.choice(("town", "leader", "colour"))
-    known = {word: scene.rng.choice(("Bern", "Cork", "Oslo", "Pisa", "Riga")) for word in words}
-    other, path = scene.path("table"), scene.path("table")
-    scene.give(other, render("table", ((values["x"], heading), *scene.rng.sample(sorted(known.items()), len(known)))))
-    scene.see(item.path)
-    scene.see(other)
-    scene.ask(
+    heading = draft.rng.choice(("town", "leader", "colour"))
+    known = {word: draft.rng.choice(("Bern", "Cork", "Oslo", "Pisa", "Riga")) for word in words}
+    other, path = draft.path("table"), draft.path("table")
+    draft.give(other, render("table", ((values["x"], heading), *draft.rng.sample(sorted(known.items()), len(known)))))
+    draft.see(item.path)
+    draft.see(other)
+    draft.ask(
         "@o names the @h of each @x. Write to @b the table @a with one more column at the end, @h.",
         "awk -F, -v OFS=, 'NR == FNR {k[$1] = $2; next} {print $0, k[$@c]}' @o @a > @b", result=path,
         a=item.path, b=path, o=other, h=heading, x=values["x"], c=c + 1,
     )  # fmt: skip
     rows = ((*row, known[row[c]]) for row in item.data[1:])
-    return scene.put("table", path, ((*item.data[0], heading), *rows))
+    return draft.put("table", path, ((*item.data[0], heading), *rows))
 
 
 # logs
@@ -306,60 +316,60 @@ LOGS = (
 )  # fmt: skip
 
 
-def _merge_logs(scene: Scene, item: Item) -> Item:
+def _merge_logs(draft: ChoreDraft, item: WorkItem) -> WorkItem:
     """A second machine's log of the same day, to be merged by time."""
     date, seen = item.data[0].split()[0], {row.split()[1] for row in item.data}
-    rows = [f"{date} {row.split(' ', 1)[1]}" for row in fresh(scene.rng, "log")]
-    other = scene.give_item("log", tuple(row for row in rows if row.split()[1] not in seen))
-    path = scene.path("log")
-    scene.see(item.path)
-    scene.see(other.path)
-    scene.ask("@o is the log of another machine for the same day. Merge it and @a into @b, in the order of the times.",
+    rows = [f"{date} {row.split(' ', 1)[1]}" for row in fresh(draft.rng, "log")]
+    other = draft.give_item("log", tuple(row for row in rows if row.split()[1] not in seen))
+    path = draft.path("log")
+    draft.see(item.path)
+    draft.see(other.path)
+    draft.ask("@o is the log of another machine for the same day. Merge it and @a into @b, in the order of the times.",
               "sort -k1,2 @a @o > @b", result=path, a=item.path, b=path, o=other.path)  # fmt: skip
-    return scene.put("log", path, tuple(sorted((*item.data, *other.data), key=lambda row: row.split()[1])))
+    return draft.put("log", path, tuple(sorted((*item.data, *other.data), key=lambda row: row.split()[1])))
 
 
-def _log_named(scene: Scene, item: Item) -> Item:
+def _log_named(draft: ChoreDraft, item: WorkItem) -> WorkItem:
     """A log of services, one of which an earlier step found."""
-    log = scene.give_item("log", _with_word(scene, item.data))
-    path = scene.path("log")
-    scene.see(log.path)
-    scene.ask("Write those lines of the log @o to @b that contain the text which stands in @a.",
+    log = draft.give_item("log", _with_word(draft, item.data))
+    path = draft.path("log")
+    draft.see(log.path)
+    draft.ask("Write those lines of the log @o to @b that contain the text which stands in @a.",
               'grep -F "$(cat @a)" @o > @b', result=path, a=item.path, b=path, o=log.path)  # fmt: skip
-    return scene.put("log", path, tuple(row for row in log.data if item.data in row))
+    return draft.put("log", path, tuple(row for row in log.data if item.data in row))
 
 
-def _with_word(scene: Scene, word: str) -> Log:
+def _with_word(draft: ChoreDraft, word: str) -> Log:
     """A log in some of whose lines the word is the service."""
     if not word.isalpha() or any(word in row for row in ("INFO", "WARN", "ERROR")):
-        pick(scene.rng, ())
-    rows = [row.split() for row in fresh(scene.rng, "log")]
-    for row in scene.rng.sample(rows, 6):
+        pick(draft.rng, ())
+    rows = [row.split() for row in fresh(draft.rng, "log")]
+    for row in draft.rng.sample(rows, 6):
         row[3] = word
     return tuple(" ".join(row) for row in rows)
 
 
-def _split_log(scene: Scene, item: Item) -> Item:
+def _split_log(draft: ChoreDraft, item: WorkItem) -> WorkItem:
     """A folder with a file for each service."""
-    folder = scene.name()
+    folder = draft.name()
     parts: dict[str, list[str]] = defaultdict(list)
     for row in item.data:
         parts[row.split()[3]].append(row)
     contents = {f"{name}.log": lines(rows) for name, rows in parts.items()}
-    scene.see(item.path)
-    scene.ask(
+    draft.see(item.path)
+    draft.ask(
         f"Divide the log @a, {_LOG}: make a folder @b, and in it for each service a file SERVICE.log with its lines.",
         "mkdir @b", "awk '{print > (\"@b/\" $4 \".log\")}' @a", result="wc -l @b/*", a=item.path, b=folder,
     )  # fmt: skip
-    scene.files |= {f"{folder}/{name}": content for name, content in contents.items()}
-    return Item("folder", folder, contents)
+    draft.files |= {f"{folder}/{name}": content for name, content in contents.items()}
+    return WorkItem("folder", folder, contents)
 
 
-KINDS: tuple[Kind, ...] = (
+KINDS: tuple[StepKind, ...] = (
     *(row.kind("formats") for row in TABLES),
-    Kind("join tables", "formats", "table", _join),
+    StepKind("join tables", "formats", "table", _join),
     *(row.kind("logs") for row in LOGS),
-    Kind("merge logs", "logs", "log", _merge_logs),
-    Kind("lines that a value names", "logs", "value", _log_named),
-    Kind("divide a log", "logs", "log", _split_log),
+    StepKind("merge logs", "logs", "log", _merge_logs),
+    StepKind("lines that a value names", "logs", "value", _log_named),
+    StepKind("divide a log", "logs", "log", _split_log),
 )

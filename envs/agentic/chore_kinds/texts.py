@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from rlvr.envs.agentic.chore_kinds.scene import Derive, Edit, Item, Kind, Scene, between, fresh, pick
+from rlvr.envs.agentic.chore_kinds.draft import ChoreDraft, Derive, Edit, StepKind, WorkItem, between, fresh, pick
 from rlvr.envs.agentic.chores import WORDS, lines
 
 Rows = tuple[str, ...]
@@ -120,20 +120,20 @@ TEXTS = (
 Dirt = Callable[[random.Random, Any], bytes]
 
 
-def _dirty(name: str, form: str, wish: str, command: str, dirt: Dirt) -> Kind:
+def _dirty(name: str, form: str, wish: str, command: str, dirt: Dirt) -> StepKind:
     """Something came in dirty: what is asked is how it was before."""
 
-    def play(scene: Scene, _: Item) -> Item:
-        data = fresh(scene.rng, form)
+    def play(draft: ChoreDraft, _: WorkItem) -> WorkItem:
+        data = fresh(draft.rng, form)
         if form == "text":
             data = tuple(dict.fromkeys(data))
-        source, path = scene.path(form), scene.path(form)
-        scene.give(source, dirt(scene.rng, data))
-        scene.see(source)
-        scene.ask(wish, f"{command} > @b", result=path, a=source, b=path)
-        return scene.put(form, path, data)
+        source, path = draft.path(form), draft.path(form)
+        draft.give(source, dirt(draft.rng, data))
+        draft.see(source)
+        draft.ask(wish, f"{command} > @b", result=path, a=source, b=path)
+        return draft.put(form, path, data)
 
-    return Kind(name, "cleaning", "", play)
+    return StepKind(name, "cleaning", "", play)
 
 
 def _each(change: Callable[[random.Random, str], str]) -> Dirt:
@@ -223,4 +223,4 @@ CLEANING = (
            _cells(2, lambda rng, cell: cell.zfill(5))),
 )  # fmt: skip
 
-KINDS: tuple[Kind, ...] = (*(row.kind("text") for row in TEXTS), *CLEANING)
+KINDS: tuple[StepKind, ...] = (*(row.kind("text") for row in TEXTS), *CLEANING)

@@ -31,7 +31,7 @@ class Unfit(Exception):
     """A kind of step has nothing to do with an item."""
 
 
-class Item(NamedTuple):
+class WorkItem(NamedTuple):
     """What a step works on.
 
     Attributes:
@@ -46,27 +46,27 @@ class Item(NamedTuple):
     data: Any
 
 
-NOTHING: Final = Item("", "", None)
+NOTHING: Final = WorkItem("", "", None)
 
 
-class Kind(NamedTuple):
+class StepKind(NamedTuple):
     """A kind of step.
 
     Attributes:
         takes: a form, "file" for any of ``FILES``, or "" if it brings its own files.
-        play: adds a step to a scene, and returns what it leaves.
+        play: adds a step to a draft, and returns what it leaves.
     """
 
     name: str
     family: str
     takes: str
-    play: Callable[[Scene, Item], Item]
+    play: Callable[[ChoreDraft, WorkItem], WorkItem]
 
-    def suits(self, item: Item) -> bool:
+    def suits(self, item: WorkItem) -> bool:
         return self.takes == item.form or (self.takes == "file" and item.form in FILES)
 
 
-class Scene:
+class ChoreDraft:
     """A chore under way.
 
     Args:
@@ -113,18 +113,18 @@ class Scene:
         self.start[path] = self.files[path] = content
         self._unseen.add(path)
 
-    def give_item(self, form: str, data: Any) -> Item:
+    def give_item(self, form: str, data: Any) -> WorkItem:
         """A file of a form that is there at the start."""
-        item = Item(form, self.path(form), data)
+        item = WorkItem(form, self.path(form), data)
         self.give(item.path, render(form, data))
         return item
 
-    def put(self, form: str, path: str, data: Any) -> Item:
+    def put(self, form: str, path: str, data: Any) -> WorkItem:
         """A file that a step makes or changes."""
         self.files[path] = render(form, data)
         if form == "objects":
             self.data[path] = data
-        return Item(form, path, data)
+        return WorkItem(form, path, data)
 
     def move(self, names: Mapping[str, str]) -> None:
         """Files get other paths, all at once."""
@@ -142,8 +142,8 @@ class Scene:
         """Whether it is a file of the start that no step has worked on."""
         return path in self._unseen
 
-    def copy(self) -> Scene:
-        """A scene that goes on from here, with the same source of chance."""
+    def copy(self) -> ChoreDraft:
+        """A draft that goes on from here, with the same source of chance."""
         twin = copy(self)
         for name, value in vars(self).items():
             if isinstance(value, dict | list | set):
@@ -248,19 +248,19 @@ class Derive(NamedTuple):
     result: Callable[..., Any]
     draw: Draw = no_draw
 
-    def kind(self, family: str) -> Kind:
-        return Kind(self.name, family, self.takes, self._play)
+    def kind(self, family: str) -> StepKind:
+        return StepKind(self.name, family, self.takes, self._play)
 
-    def _play(self, scene: Scene, item: Item) -> Item:
-        values = self.draw(scene.rng, item.data)
+    def _play(self, draft: ChoreDraft, item: WorkItem) -> WorkItem:
+        values = self.draw(draft.rng, item.data)
         data = self.result(item.data, **values)
         _check(self.gives, data, item.data)
-        path = scene.path(self.gives)
-        scene.see(item.path)
-        wish = self.wish if self.wish[0].isupper() else scene.rng.choice(_VERBS).format(self.wish)
+        path = draft.path(self.gives)
+        draft.see(item.path)
+        wish = self.wish if self.wish[0].isupper() else draft.rng.choice(_VERBS).format(self.wish)
         command = self.command if "@b" in self.command else f"{self.command} > @b"
-        scene.ask(wish, command, result=path, a=item.path, b=path, **_shown(values))
-        return scene.put(self.gives, path, data)
+        draft.ask(wish, command, result=path, a=item.path, b=path, **_shown(values))
+        return draft.put(self.gives, path, data)
 
 
 class Edit(NamedTuple):
@@ -273,19 +273,19 @@ class Edit(NamedTuple):
     result: Callable[..., Any]
     draw: Draw = no_draw
 
-    def kind(self, family: str) -> Kind:
-        return Kind(self.name, family, self.takes, self._play)
+    def kind(self, family: str) -> StepKind:
+        return StepKind(self.name, family, self.takes, self._play)
 
-    def _play(self, scene: Scene, item: Item) -> Item:
-        if not scene.modes.get(item.path, 0o600) & 0o200:
+    def _play(self, draft: ChoreDraft, item: WorkItem) -> WorkItem:
+        if not draft.modes.get(item.path, 0o600) & 0o200:
             raise Unfit
-        values = self.draw(scene.rng, item.data)
+        values = self.draw(draft.rng, item.data)
         data = self.result(item.data, **values)
         if item.form != "objects":
             _check(item.form, data, item.data)
-        scene.see(item.path)
-        scene.ask(self.wish, self.command, result=item.path, a=item.path, **_shown(values))
-        return scene.put(item.form, item.path, data)
+        draft.see(item.path)
+        draft.ask(self.wish, self.command, result=item.path, a=item.path, **_shown(values))
+        return draft.put(item.form, item.path, data)
 
 
 class Open(NamedTuple):
@@ -305,20 +305,20 @@ class Open(NamedTuple):
     draw: Draw = no_draw
     look: bool = True
 
-    def kind(self, family: str) -> Kind:
-        return Kind(self.name, family, "", self._play)
+    def kind(self, family: str) -> StepKind:
+        return StepKind(self.name, family, "", self._play)
 
-    def _play(self, scene: Scene, _: Item) -> Item:
-        form = scene.rng.choice(PLAIN)
-        data = fresh(scene.rng, form)
-        values = self.draw(scene.rng, data)
-        source, path = scene.path(self.suffix), scene.path(form)
-        scene.give(source, self.disguise(render(form, data), **values))
+    def _play(self, draft: ChoreDraft, _: WorkItem) -> WorkItem:
+        form = draft.rng.choice(PLAIN)
+        data = fresh(draft.rng, form)
+        values = self.draw(draft.rng, data)
+        source, path = draft.path(self.suffix), draft.path(form)
+        draft.give(source, self.disguise(render(form, data), **values))
         if self.look:
-            scene.see(source)
+            draft.see(source)
         command = self.command if "@b" in self.command else f"{self.command} > @b"
-        scene.ask(self.wish, command, result=path, a=source, b=path, **_shown(values))
-        return scene.put(form, path, data)
+        draft.ask(self.wish, command, result=path, a=source, b=path, **_shown(values))
+        return draft.put(form, path, data)
 
 
 def _shown(values: Mapping[str, Any]) -> dict[str, Any]:
