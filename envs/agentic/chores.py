@@ -225,7 +225,7 @@ def _repositories(chore: Chore, files: Mapping[str, bytes]) -> str:
             if part != path and part.startswith(("HEAD", "packed-refs", "objects/", "refs/")) and "/info/" not in part:
                 kept[f"repository/{part}"] = content
         for question, answer in questions:
-            command = f"git --git-dir=repository {question}"
+            command = f"git --no-replace-objects --git-dir=repository {question}"
             result = shared().run_shell(command, files=kept, limits=TRIED, env=VARIABLES)
             if not result.ok or result.stdout.encode() != answer:
                 return f"git {question} of {name} does not say what it should"

@@ -214,7 +214,7 @@ def _newest(draft: ChoreDraft, _: WorkItem) -> WorkItem:
 
 
 def _make_folders(draft: ChoreDraft, item: WorkItem) -> WorkItem:
-    words = sorted({row.split()[0] for row in item.data})
+    words = sorted({row.split(" ")[0] for row in item.data})
     if len(words) > 12 or not all(word.isalnum() for word in words) or len(words) < 2:
         pick(draft.rng, ())
     folder = draft.name()
@@ -222,7 +222,7 @@ def _make_folders(draft: ChoreDraft, item: WorkItem) -> WorkItem:
     draft.ask("Make a folder @b, and in it a file WORD.txt for each different first word of a line of @a. Each holds "
         "the lines of @a that begin with that word, in their order.", "mkdir @b",
               "awk '{print > (\"@b/\" $1 \".txt\")}' @a", result="ls @b", a=item.path, b=folder)  # fmt: skip
-    contents = {f"{word}.txt": lines([row for row in item.data if row.split()[0] == word]) for word in words}
+    contents = {f"{word}.txt": lines([row for row in item.data if row.split(" ")[0] == word]) for word in words}
     draft.files |= {f"{folder}/{path}": content for path, content in contents.items()}
     return WorkItem("folder", folder, contents)
 

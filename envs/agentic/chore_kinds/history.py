@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 from rlvr.envs.agentic.chore_kinds.draft import PLAIN, ChoreDraft, StepKind, WorkItem, fresh, pick, render
 from rlvr.envs.agentic.chores import WORDS, lines
 
+MAIN = "refs/heads/main"
 MADE = 1_767_225_600  # the first commit of every repository: the first second of 2026
 VERBS = ("Add", "Change", "Extend", "Sort", "Tidy", "Rework", "Shorten", "Rename")
 INSTALLED = "command -v {0} > /dev/null || {{ echo {0} is not installed >&2; exit 1; }}"
@@ -54,6 +56,11 @@ def subjects_of(rng: random.Random, count: int) -> list[str]:
     return list(subjects)
 
 
+def _blob(content: bytes) -> str:
+    """The name that git gives to the content of a file."""
+    return hashlib.sha1(b"blob %d\0%s" % (len(content), content)).hexdigest()
+
+
 class GitFolder:
     """A repository in a draft: its folder, and the files of its folder as main has them."""
 
@@ -81,10 +88,22 @@ class GitFolder:
         elif f"{self.folder}/{path}" in self.draft.files:
             self.draft.remove(f"{self.folder}/{path}")
 
-    def expect(self, subjects: Sequence[str], *questions: tuple[str, bytes]) -> None:
-        """The subjects of main in the end, the oldest first, and what else git must say."""
+    def expect(
+        self, subjects: Sequence[str], *questions: tuple[str, bytes], tree: Mapping[str, bytes | None] | None = None
+    ) -> None:
+        """The subjects of main in the end, the oldest first, and what else git must say.
+
+        Args:
+            tree: files that the newest commit has otherwise than the folder; None: not at all.
+        """
+        start = f"{self.folder}/"
+        files = {path.removeprefix(start): content for path, content in self.draft.files.items()
+                 if path.startswith(start)}  # fmt: skip
+        rows = [f"100644 blob {_blob(content)}\t{path}" for path, content in sorted((files | (tree or {})).items())
+                if content is not None]  # fmt: skip
         self.draft.repositories[self.folder] = [
-            ("log --format=%s main", lines([*subjects][::-1])), ("symbolic-ref HEAD", b"refs/heads/main\n"), *questions,
+            (f"log --format=%s {MAIN}", lines([*subjects][::-1])), (f"ls-tree -r {MAIN}", lines(rows)),
+            ("symbolic-ref HEAD", f"{MAIN}\n".encode()), *questions,
         ]  # fmt: skip
 
     def ask(self, wish: str, *commands: str, look: str = "log --oneline", **values: Any) -> None:
@@ -216,11 +235,11 @@ def _reword(draft: ChoreDraft, _: WorkItem) -> WorkItem:
 def _revert(draft: ChoreDraft, _: WorkItem) -> WorkItem:
     repository = GitFolder(draft, _adding(draft, 6))
     commit = repository.main[draft.rng.randint(1, 4)]
-    repository.expect([*(each.subject for each in repository.main), f'Revert "{commit.subject}"'])
     repository.ask("Take back what the commit '@s' of the git repository @r did, by one new commit on main that "
         "reverts it, with the message that git proposes.", "@g --no-pager log --oneline",
                    "@g revert --no-edit $(@g log --format=%H --grep='^@s$')", s=commit.subject)  # fmt: skip
     repository.set(_only(commit), None)
+    repository.expect([*(each.subject for each in repository.main), f'Revert "{commit.subject}"'])
     return repository.text(_only(repository.main[0]))
 
 
@@ -228,13 +247,15 @@ def _pick_commit(draft: ChoreDraft, _: WorkItem) -> WorkItem:
     branch, commits = draft.rng.choice(("feature", "import", "trial")), _adding(draft, 6)
     side = [each._replace(branch=branch, grows_from="main" if not n else "") for n, each in enumerate(commits[3:])]
     repository, chosen = GitFolder(draft, [*commits[:3], *side]), draft.rng.choice(side)
-    repository.expect([each.subject for each in (*commits[:3], chosen)],
-                      (f"log --format=%s main..{branch}", lines([each.subject for each in side[::-1]])))  # fmt: skip
     repository.ask("The branch @t of the git repository @r has three commits that main lacks. Bring only the one "
         "with the subject '@s' to main, as a commit with the same message, and leave the branch as it is.",
                    "@g --no-pager log --oneline @t", "@g cherry-pick $(@g log @t --format=%H --grep='^@s$')",
                    t=branch, s=chosen.subject)  # fmt: skip
     repository.set(_only(chosen), chosen.changes[_only(chosen)])
+    repository.expect(
+        [each.subject for each in (*commits[:3], chosen)],
+        (f"log --format=%s {MAIN}..refs/heads/{branch}", lines([each.subject for each in side[::-1]])),
+    )
     draft.gone |= {f"{repository.folder}/{_only(each)}" for each in side if each is not chosen}
     return repository.text(_only(chosen))
 
@@ -242,9 +263,7 @@ def _pick_commit(draft: ChoreDraft, _: WorkItem) -> WorkItem:
 def _squash(draft: ChoreDraft, _: WorkItem) -> WorkItem:
     repository, count = GitFolder(draft, _adding(draft, 6)), draft.rng.randint(2, 4)
     subject = f"Add the {draft.rng.choice(WORDS)} files"
-    repository.expect([*(each.subject for each in repository.main[:-count]), subject],
-                      ("ls-tree -r --name-only main",
-                          lines(sorted(_only(each) for each in repository.main))))  # fmt: skip
+    repository.expect([*(each.subject for each in repository.main[:-count]), subject])
     repository.ask("Make one commit of the last @n commits of main in the git repository @r, with the message '@s'. "
         "The files stay as they are, and the commits before them too.", "@g reset -q --soft HEAD~@n",
                    "@g commit -q -m '@s'", n=count, s=subject)  # fmt: skip
@@ -255,14 +274,12 @@ def _untrack(draft: ChoreDraft, _: WorkItem) -> WorkItem:
     repository = GitFolder(draft, _adding(draft, 4))
     names = [_only(each) for each in repository.main]
     file = draft.rng.choice(names)
-    tracked = lines(sorted([".gitignore", *(name for name in names if name != file)]))
-    repository.expect([*(each.subject for each in repository.main), f"Ignore {file}"],
-                      ("ls-tree -r --name-only main", tracked), ("show main:.gitignore", lines([file])))  # fmt: skip
     repository.ask("The file @f should never have been committed to the git repository @r. Commit on main, with the "
         "message 'Ignore @f', that git no longer tracks it and that a file .gitignore names it, in a line of its "
         "own. The file itself stays in the folder; what older commits hold does not matter.", "@g rm -q --cached @f",
                    "echo @f > @r/.gitignore; @g add .gitignore", "@g commit -q -m 'Ignore @f'", f=file)  # fmt: skip
     repository.set(".gitignore", lines([file]))
+    repository.expect([*(each.subject for each in repository.main), f"Ignore {file}"], tree={file: None})
     return repository.text(file)
 
 
@@ -279,8 +296,8 @@ def _merge(draft: ChoreDraft, _: WorkItem) -> WorkItem:
                                     Commit(subjects[1], {file: with_row(theirs)}, branch, "main"),
                                     Commit(subjects[2], {file: with_row(ours)})])  # fmt: skip
     draft.repositories[repository.folder] = [
-        (f"show main:{file}", with_row(ours, theirs)), ("log -n 1 --format=%s main^1", lines([subjects[2]])),
-        ("log -n 1 --format=%s main^2", lines([subjects[1]])), ("rev-list --count main", b"4\n"),
+        (f"show {MAIN}:{file}", with_row(ours, theirs)), (f"log -n 1 --format=%s {MAIN}^1", lines([subjects[2]])),
+        (f"log -n 1 --format=%s {MAIN}^2", lines([subjects[1]])), (f"rev-list --count {MAIN}", b"4\n"),
     ]  # fmt: skip
     repository.ask("In the git repository @r merge the branch @t into main. Both have changed the same line of @f: "
         "keep both versions of it, that of main first and that of @t below it, and commit the merge.", "@g merge @t",
@@ -316,11 +333,11 @@ def _commit_file(draft: ChoreDraft, item: WorkItem) -> WorkItem:
         pick(draft.rng, ())
     repository, content = GitFolder(draft, _adding(draft, 3)), render(item.form, item.data)
     subject = f"Keep {item.path}"
-    repository.expect([*(each.subject for each in repository.main), subject], (f"show main:{item.path}", content))
     draft.see(item.path)
     repository.ask("Copy @a into the git repository @r and commit it on main with the message '@s'.", "cp @a @r/",
                    "@g add @a", "@g commit -q -m '@s'", a=item.path, s=subject)  # fmt: skip
     repository.set(item.path, content)
+    repository.expect([*(each.subject for each in repository.main), subject])
     return item
 
 
@@ -338,7 +355,7 @@ def _commit_part(draft: ChoreDraft, _: WorkItem) -> WorkItem:
     draft.start[f".{file}"] = lines(changed)
     repository = GitFolder(draft, [Commit("Begin", {file: lines(rows)})])
     draft.setup.append(f"mv .{file} {repository.folder}/{file}")
-    repository.expect(["Begin", f"Raise {key}"], (f"show main:{file}", lines(committed)))
+    repository.expect(["Begin", f"Raise {key}"], tree={file: lines(committed)})
     answers = ("y", "n") if chosen == spots[0] else ("n", "y")
     repository.ask("In the git repository @r two lines of @f have been changed and not committed. Commit the change "
         "of @k alone, on main, with the message 'Raise @k'. The other change stays in the file, uncommitted.",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -13,15 +12,18 @@ from rlvr.envs.sandbox import Daemon
 
 WORKER = b'''"""python3 worker.py NAME: saves its work to saved/NAME.txt and ends on SIGTERM,
 reads conf/NAME.conf anew on SIGHUP, and writes report/NAME.txt on SIGUSR1."""
-import os, signal, sys, zlib
+import ctypes, hashlib, os, signal, sys
 
+ctypes.CDLL(None).prctl(4, 0)  # no other process may read its memory
+del sys.path[0]
 name, secret = sys.argv[1], sys.stdin.readline().strip()
 
 
 def write(path, text):
     os.makedirs(os.path.dirname(path), exist_ok=True)
+    code = hashlib.sha256(f"{secret} {path} {text}".encode()).hexdigest()[:16]
     with open(path, "w") as file:
-        file.write(f"{text} {zlib.crc32((secret + text).encode()):08x}\\n")
+        file.write(f"{text} {code}\\n")
 
 
 def load(*_):
@@ -53,9 +55,10 @@ while True:
 '''
 
 
-def signed(daemon: Daemon, text: str) -> str:
-    """A line as a program in the background writes it: with a checksum that needs its secret."""
-    return f"{text} {zlib.crc32((daemon.stdin.strip() + text).encode()):08x}"
+def signed(daemon: Daemon, path: str, text: str) -> str:
+    """A line as a program in the background writes it to a file: with a code that needs its secret."""
+    code = hashlib.sha256(f"{daemon.stdin.strip()} {path} {text}".encode()).hexdigest()[:16]
+    return f"{text} {code}"
 
 
 def _daemon(draft: ChoreDraft, name: str, program: str) -> Daemon:
@@ -91,7 +94,8 @@ class Workers:
         return self._written(name, "report", f"{name} is well")
 
     def _written(self, name: str, folder: str, text: str) -> WorkItem:
-        return self.draft.put("value", f"{folder}/{name}.txt", signed(self._daemons[name], text))
+        path = f"{folder}/{name}.txt"
+        return self.draft.put("value", path, signed(self._daemons[name], path, text))
 
 
 _RUNNING = (
@@ -237,8 +241,10 @@ PROCESSES = (
 # services that are down
 
 SERVICE = b'''"""python3 service.py NAME: serves the file that NAME/service.conf names. On SIGHUP it begins anew."""
-import glob, hashlib, os, signal, sys, zlib
+import ctypes, glob, hashlib, os, signal, sys
 
+ctypes.CDLL(None).prctl(4, 0)  # no other process may read its memory
+del sys.path[0]
 name, secret = sys.argv[1], sys.stdin.readline().strip()
 KEYS = ("data", "port", "limit", "level", "cache", "sum")
 
@@ -288,8 +294,10 @@ def start(*_):
         text = f"{name} is down"
         with open(f"{name}/service.log", "a") as log:
             log.write(f"ERROR {error}\\n")
-    with open(f"{name}/state.txt", "w") as file:
-        file.write(f"{text} {zlib.crc32((secret + text).encode()):08x}\\n")
+    path = f"{name}/state.txt"
+    code = hashlib.sha256(f"{secret} {path} {text}".encode()).hexdigest()[:16]
+    with open(path, "w") as file:
+        file.write(f"{text} {code}\\n")
 
 
 signal.signal(signal.SIGHUP, start)
@@ -439,9 +447,9 @@ def _service_kind(name: str, spoil: Spoil) -> StepKind:
             retry, "tail -n 1 @s/service.log", "cat @s/service.conf", *fix, retry, "cat @s/state.txt",
             a=item.path, s=label, p=pairs["port"], l=pairs["limit"], v=pairs["level"],
         )  # fmt: skip
-        return draft.put(
-            "value", f"{label}/state.txt", signed(daemon, f"{label} serves {item.path} on port {pairs['port']}")
-        )
+        state = f"{label}/state.txt"
+        text = f"{label} serves {item.path} on port {pairs['port']}"
+        return draft.put("value", state, signed(daemon, state, text))
 
     return StepKind(name, "services", "file", play)
 

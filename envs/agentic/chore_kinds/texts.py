@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from rlvr.envs.agentic.chore_kinds.draft import ChoreDraft, Derive, Edit, StepKind, WorkItem, between, fresh, pick
+from rlvr.envs.agentic.chore_kinds.draft import (
+    ChoreDraft,
+    Derive,
+    Edit,
+    StepKind,
+    Unfit,
+    WorkItem,
+    between,
+    fresh,
+    pick,
+)
 from rlvr.envs.agentic.chores import WORDS, lines
 
 Rows = tuple[str, ...]
+_WORD = re.compile(r"\w+")
+_WORDS = "what stands between blanks"
 
 
 def _count(rng: random.Random, rows: Rows) -> dict[str, Any]:
@@ -24,7 +37,7 @@ def _span(rng: random.Random, rows: Rows) -> dict[str, Any]:
 
 def _word(rng: random.Random, rows: Rows) -> dict[str, Any]:
     """A word that is in some lines and not in all."""
-    counts = Counter(word for row in rows for word in set(row.split()))
+    counts = Counter(word for row in rows for word in set(_WORD.findall(row)))
     return {"w": pick(rng, sorted(word for word, count in counts.items() if word in WORDS and 1 < count < len(rows)))}
 
 
@@ -45,16 +58,33 @@ def _width(rng: random.Random, rows: Rows) -> dict[str, Any]:
 
 
 def _has(row: str, word: str) -> bool:
-    return word in row.split()
+    return word in _WORD.findall(row)
 
 
 def _replaced(rows: Rows, w: str, x: str) -> Rows:
-    return tuple(" ".join(x if word == w else word for word in row.split(" ")) for row in rows)
+    return tuple(re.sub(rf"\b{w}\b", x, row) for row in rows)
+
+
+def _words_of_lines(rows: Rows) -> list[list[str]]:
+    """What stands between the blanks of each line.
+
+    Raises:
+        Unfit: a line has nothing, begins or ends with a blank, or has a tab, which may count as a blank or not.
+    """
+    if any("\t" in row or not row.strip() or row != row.strip() for row in rows):
+        raise Unfit
+    return [row.split() for row in rows]
+
+
+def _words(rows: Rows) -> Rows:
+    """What stands between blanks in all lines."""
+    if any("\t" in row for row in rows):
+        raise Unfit
+    return tuple(word for row in rows for word in row.split())
 
 
 def _tallied(rows: Rows) -> Rows:
-    counts = Counter(word for row in rows for word in row.split())
-    return tuple(f"{word} {count}" for word, count in sorted(counts.items()))
+    return tuple(f"{word} {count}" for word, count in sorted(Counter(_words(rows)).items()))
 
 
 def _longest(rows: Rows) -> str:
@@ -78,29 +108,30 @@ TEXTS = (
            lambda r: tuple(row.upper() for row in r)),
     Derive("sort lines", "text", "text", "the lines of @a, sorted by their bytes,", "LC_ALL=C sort @a",
            lambda r: tuple(sorted(r))),
-    Derive("first words", "text", "text", "the first word of each line of @a", "awk '{print $1}' @a",
-           lambda r: tuple(row.split()[0] for row in r)),
-    Derive("last words", "text", "text", "the last word of each line of @a", "awk '{print $NF}' @a",
-           lambda r: tuple(row.split()[-1] for row in r)),
+    Derive("first words", "text", "text", "the first word of each line of @a, all up to the first blank,",
+           "cut -d' ' -f1 @a", lambda r: tuple(words[0] for words in _words_of_lines(r))),
+    Derive("last words", "text", "text", "the last word of each line of @a, all after the last blank,",
+           "awk '{print $NF}' @a", lambda r: tuple(words[-1] for words in _words_of_lines(r))),
     Derive("lines with a word", "text", "text", "the lines of @a that contain the word @w", "grep -w @w @a",
            lambda r, w: tuple(row for row in r if _has(row, w)), _word),
     Derive("lines without a word", "text", "text", "the lines of @a that do not contain the word @w", "grep -vw @w @a",
            lambda r, w: tuple(row for row in r if not _has(row, w)), _word),
-    Derive("one word a line", "text", "text", "the words of @a, each on a line of its own and in their order,",
-           "tr ' ' '\\n' < @a", lambda r: tuple(word for row in r for word in row.split())),
-    Derive("tally of words", "text", "text", "how often each word occurs in @a, as lines 'WORD NUMBER' sorted by word,",
-           "tr ' ' '\\n' < @a | LC_ALL=C sort | uniq -c | awk '{print $2, $1}'", _tallied),
-    Derive("different words", "text", "text", "the different words of @a, each once and in alphabetical order,",
-           "tr ' ' '\\n' < @a | LC_ALL=C sort -u",
-           lambda r: tuple(sorted({word for row in r for word in row.split()}))),
+    Derive("one word a line", "text", "text", f"the words of @a ({_WORDS}), each on a line of its own and in their "
+           "order,", "grep -oE '[^ ]+' @a", _words),
+    Derive("tally of words", "text", "text", f"how often each word ({_WORDS}) occurs in @a, as lines 'WORD NUMBER' "
+           "sorted by the bytes of the words,",
+           "grep -oE '[^ ]+' @a | LC_ALL=C sort | uniq -c | awk '{print $2, $1}'", _tallied),
+    Derive("different words", "text", "text", f"the different words of @a ({_WORDS}), each once and on a line of its "
+           "own, sorted by their bytes,", "grep -oE '[^ ]+' @a | LC_ALL=C sort -u",
+           lambda r: tuple(sorted(set(_words(r))))),
     Derive("begin each line", "text", "text", "the lines of @a, with '@x' put before each,", "sed 's/^/@x/' @a",
            lambda r, x: tuple(x + row for row in r), _mark),
     Derive("long lines", "text", "text", "the lines of @a that have more than @n characters", "awk 'length > @n' @a",
            lambda r, n: tuple(row for row in r if len(row) > n), _width),
     Derive("longest line", "text", "value", "the longest line of @a", "awk 'length > n {n = length; l = $0} END "
            "{print l}' @a", _longest),
-    Derive("count words", "text", "value", "the number of words in @a, and nothing else,", "wc -w < @a",
-           lambda r: str(sum(len(row.split()) for row in r))),
+    Derive("count words", "text", "value", f"the number of words ({_WORDS}) in @a, and nothing else,", "wc -w < @a",
+           lambda r: str(len(_words(r)))),
     Derive("count matches", "text", "value", "the number of lines of @a that contain the word @w", "grep -cw @w @a",
            lambda r, w: str(sum(_has(row, w) for row in r)), _word),
     Edit("replace a word", "text", "In @a, replace the word @w by @x wherever it stands.", "sed -i 's/\\b@w\\b/@x/g' "

@@ -28,6 +28,7 @@ import signal
 import stat
 import struct
 import subprocess
+import sys
 import termios
 import threading
 import time
@@ -66,7 +67,11 @@ def serve(request: dict[str, Any], requests: Iterator[dict[str, Any]], reply: Ca
     """Answer requests until their channel closes: ``keys`` types, ``mark`` tells a checksum of the workspace, ``copy``
     ends all that runs and reads the workspace."""
     kernel.set_dumpable(0)  # what is typed into must not be read or written through /proc by what it types to
-    terminal = _Terminal(request)
+    try:
+        terminal = _Terminal(request)
+    except _NotOpened as reason:
+        print(reason, file=sys.stderr)  # behind what the setup printed
+        return 1
     for message in requests:
         if "keys" in message:
             answer = terminal.type(message["keys"], message["seconds"])
@@ -74,6 +79,10 @@ def serve(request: dict[str, Any], requests: Iterator[dict[str, Any]], reply: Ca
             answer = {"mark": terminal.mark()} if "mark" in message else terminal.copy()
         reply({"nonce": message["nonce"], **answer})
     return 0
+
+
+class _NotOpened(Exception):
+    """The setup failed, or a daemon did."""
 
 
 class _Terminal:
@@ -104,7 +113,7 @@ class _Terminal:
                 stdout=subprocess.DEVNULL,
             )  # fmt: skip
             if setup.wait():
-                raise OSError(f"the setup ended with exit status {setup.returncode}")
+                raise _NotOpened(f"(exit status {setup.returncode} of the setup)")
         self._daemons = {name: self._daemon(argv, environment) for name, argv, environment in request["daemons"]}
         self._printed, self._prompt_marks = _Printed(), _Said()
         self._hidden: set[tuple[int, str]] = set()  # processes that the last look could not look into
@@ -141,7 +150,7 @@ class _Terminal:
         process.stdin.write(stdin_text.encode())
         process.stdin.close()
         if not process.stdout.readline():
-            raise OSError(f"{argv} ended before it was ready")
+            raise _NotOpened(f"{argv} ended before it was ready")
         return process
 
     # --- keys ---
