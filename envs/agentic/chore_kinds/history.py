@@ -97,9 +97,11 @@ class GitFolder:
             tree: files that the newest commit has otherwise than the folder; None: not at all.
         """
         start = f"{self.folder}/"
-        files = {path.removeprefix(start): content for path, content in self.draft.files.items()
-                 if path.startswith(start)}  # fmt: skip
-        rows = [f"100644 blob {_blob(content)}\t{path}" for path, content in sorted((files | (tree or {})).items())
+        files: dict[str, bytes | None] = {
+            path.removeprefix(start): content for path, content in self.draft.files.items() if path.startswith(start)
+        }
+        files.update(tree or {})
+        rows = [f"100644 blob {_blob(content)}\t{path}" for path, content in sorted(files.items())
                 if content is not None]  # fmt: skip
         self.draft.repositories[self.folder] = [
             (f"log --format=%s {MAIN}", lines([*subjects][::-1])), (f"ls-tree -r {MAIN}", lines(rows)),
