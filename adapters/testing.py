@@ -240,8 +240,8 @@ class RecordingEngine:
 
     def generate(self, prompt: Sequence[int], max_tokens: int | None = None) -> EngineCall:
         """Sample after these tokens, ``max_tokens`` at most."""
-        from rlvr.agents.models.sampling import uniforms
-        from rlvr.agents.models.transformers import Sampling, sample
+        from rlvr.agents.models.sampling import Sampling, uniforms
+        from rlvr.agents.models.transformers import sample
 
         prompt = [int(token) for token in prompt]
         limit = min(self.max_new_tokens, max_tokens or self.max_new_tokens)

@@ -228,7 +228,7 @@ class Reply:
 
 @dataclass(slots=True)
 class Conversation:
-    """One episode as its agent sees it; an agent reads it and changes nothing.
+    """One episode as its agent sees it; an agent reads it, and changes its own ``memory`` alone.
 
     Attributes:
         key: names the episode; sampling noise is drawn from (agent seed, key, position), so an episode does
@@ -244,6 +244,7 @@ class Conversation:
         opening: how many messages stand before the first observation: the system prompt, and turns of worked examples.
         from_program: whether a program wrote the messages, in whatever order: where the chat template refuses them, the
             reply is an error, which ends the episode and not the run.
+        memory: what the agent that plays it keeps from turn to turn, such as keys and values; for no one else.
     """
 
     key: str
@@ -255,6 +256,7 @@ class Conversation:
     tools: str = ""
     opening: int = 0
     from_program: bool = False
+    memory: Any = field(default=None, repr=False, compare=False)
 
     def append_reply(self, reply: Reply) -> None:
         """Append an agent's reply: its message, and its tokens where it has any; of a paused one keep the tokens.

@@ -29,8 +29,8 @@ import transformers
 from transformers import StoppingCriteria, StoppingCriteriaList
 
 from rlvr.agents.conversation import TokenSequence
-from rlvr.agents.models.sampling import uniforms
-from rlvr.agents.models.transformers import Sampling, sample
+from rlvr.agents.models.sampling import Sampling, uniforms
+from rlvr.agents.models.transformers import sample
 from rlvr.algorithms.learner import scoring
 from rlvr.algorithms.learner.batch import Padded, pad
 

@@ -23,9 +23,9 @@ import numpy as np
 import torch
 import transformers
 
-from rlvr.agents.models.sampling import LOGITS_AT_ONCE, uniforms
+from rlvr.agents.models.sampling import LOGITS_AT_ONCE, Sampling, uniforms
 from rlvr.agents.models.tiny import tiny_policy
-from rlvr.agents.models.transformers import Sampling, sample
+from rlvr.agents.models.transformers import sample
 from rlvr.algorithms.learner.head import score_hidden
 
 sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out

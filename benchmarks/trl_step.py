@@ -125,8 +125,8 @@ def run_ours(folder: Path, steps: int, beta: float, share: bool = True) -> None:
     import transformers
 
     from rlvr.agents.conversation import TokenSequence
-    from rlvr.agents.models.sampling import uniforms
-    from rlvr.agents.models.transformers import Sampling, sample
+    from rlvr.agents.models.sampling import Sampling, uniforms
+    from rlvr.agents.models.transformers import sample
     from rlvr.algorithms.advantages import compute_advantages
     from rlvr.algorithms.learner.batch import TrainingBatch
     from rlvr.algorithms.learner.learner import Learner

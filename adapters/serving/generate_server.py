@@ -40,8 +40,8 @@ from rlvr.agents.rendering import Renderer
 from rlvr.envs.tools.calls import Call, write_call
 
 try:
-    from rlvr.agents.models.sampling import uniforms
-    from rlvr.agents.models.transformers import Sampling, end_tokens, sample
+    from rlvr.agents.models.sampling import Sampling, uniforms
+    from rlvr.agents.models.transformers import end_tokens, sample
 except ImportError as error:
     raise ImportError(MISSING_EXTRA) from error
 

@@ -59,7 +59,7 @@ class LikelihoodAgent:
     @property
     def description(self) -> dict[str, Any]:
         """Who plays, as `rlvr.agents.Episode.agent` has it."""
-        from rlvr.agents.models.revision import revision_of
+        from rlvr.agents.revision import revision_of
 
         name = self.tokenizer.name_or_path
         score = "likelihood-norm" if self.normalised else "likelihood"

@@ -26,6 +26,8 @@ from transformers.cache_utils import Cache, CacheLayerMixin, DynamicLayer
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from rlvr.agents.models.token_agent import check_sampling
+
 # Logits held at once, in numbers: above this they are made, used and made again, a piece at a time.
 LOGITS_AT_ONCE = 2**24
 IN_CACHE = 2**18  # the same on a CPU, where they are to stay in its cache while a token is chosen
@@ -209,6 +211,34 @@ def uniforms(seed: int, key: str, start: int, count: int) -> np.ndarray:
     generator = np.random.Philox(key=int.from_bytes(digest, "little"), counter=start // 4)
     skipped = start % 4
     return np.random.Generator(generator).random(skipped + count)[skipped:]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How tokens are drawn: logits are divided by ``temperature``, then cut to the likeliest (`choose_tokens`).
+
+    Raises:
+        ValueError: a number out of range.
+    """
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int | None = None
+    greedy: bool = False
+
+    def __post_init__(self) -> None:
+        check_sampling(self.temperature, self.top_p, self.top_k)
+
+    def choose(self, logits: torch.Tensor, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Tokens (B,) and their log-probabilities (B,) for logits (B, V) and noise (B,); NaN where these are none."""
+        return draw_tokens(
+            logits,
+            noise,
+            temperature=self.temperature,
+            top_k=self.top_k,
+            top_p=self.top_p,
+            greedy=self.greedy,
+        )
 
 
 def choose_tokens(
@@ -498,16 +528,34 @@ def kept_bytes(device: torch.device) -> float:
     return KEPT_SHARE * torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else 0
 
 
+def takes_bias(model: Any) -> bool:
+    """Whether a model's attention takes what is added to its scores, made once for all layers."""
+    implementation = model.config._attn_implementation
+    return implementation in (GROUPED, "sdpa", "eager") and bool(getattr(model, "_supports_sdpa", False))
+
+
+def _bias(model: Any, hidden: torch.Tensor) -> torch.Tensor:
+    """What is added to scores (b, 1, n, T), so that nothing attends to what is hidden (b, n, T)."""
+    dtype = model.get_input_embeddings().weight.dtype
+    bias = torch.zeros(hidden.shape, dtype=dtype, device=hidden.device)
+    return bias.masked_fill_(hidden, torch.finfo(dtype).min)[:, None]
+
+
 def slot_mask(model: Any, lengths: torch.Tensor, columns: int) -> torch.Tensor:
     """Hides the columns beyond each sequence's own, (b,), the new one not; as the model's attention takes it."""
     hidden = torch.arange(columns, device=lengths.device) > lengths[:, None]
-    implementation = model.config._attn_implementation
-    if implementation in (GROUPED, "sdpa", "eager") and getattr(model, "_supports_sdpa", False):
-        # What attention adds to its scores, made once for all layers.
-        dtype = model.get_input_embeddings().weight.dtype
-        bias = torch.zeros(hidden.shape, dtype=dtype, device=lengths.device)
-        return bias.masked_fill_(hidden, torch.finfo(dtype).min)[:, None, None]
-    return (~hidden).long()
+    return _bias(model, hidden[:, None]) if takes_bias(model) else (~hidden).long()
+
+
+def causal_bias(model: Any, lengths: torch.Tensor, longest: int, new: int) -> torch.Tensor:
+    """For ``new`` columns behind prefixes of ``lengths`` (b, 1), which fill the first columns of ``longest``.
+
+    (b, 1, new, longest + new): each attends to its own prefix, and to no new column after itself.
+    """
+    columns = torch.arange(longest + new, device=lengths.device)
+    unused = (columns >= lengths) & (columns < longest)  # [b, longest + new]
+    later = columns > longest + torch.arange(new, device=lengths.device)[:, None]  # [new, longest + new]
+    return _bias(model, unused[:, None] | later)
 
 
 def prompt_chunks(prompts: list[tuple[int, ...]], at_once: int) -> Iterator[list[tuple[int, ...]]]:

@@ -76,7 +76,7 @@ class TokenAgent(ABC):
     @property
     def description(self) -> dict[str, Any]:
         """Who plays, as `rlvr.agents.Episode.agent` has it."""
-        from rlvr.agents.models.revision import revision_of  # which no training step needs
+        from rlvr.agents.revision import revision_of  # which no training step needs
 
         limits = {"max_new_tokens": self.max_new_tokens, "max_length": self.max_length, "seed": self.seed}
         budget = None if self.thinking_budget is None else asdict(self.thinking_budget)

@@ -12,82 +12,24 @@ another.
 
 from __future__ import annotations
 
-import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from rlvr.agents.budget import ThinkingBudget
 from rlvr.agents.models.tiny import MISSING_EXTRA
-from rlvr.agents.models.token_agent import Continuation, Draft, Sampled, TokenAgent, check_sampling
+from rlvr.agents.models.token_agent import Continuation, Draft, Sampled, TokenAgent
 
 try:
     import torch
 
-    from rlvr.agents.models.sampling import (
-        GRAPHLESS,
-        KEPT,
-        LOGITS_AT_ONCE,
-        LOOK_EVERY,
-        Drawn,
-        SlotMemory,
-        StepGraph,
-        column_bucket,
-        draw_tokens,
-        kept_bytes,
-        lean_attention,
-        prompt_cache,
-        prompt_chunks,
-        replays,
-        require_numbers,
-        row_bucket,
-        signature,
-        slot_mask,
-        uniforms,
-    )
+    from rlvr.agents.models.sampling import Sampling, lean_attention, require_numbers, uniforms
+    from rlvr.agents.models.slots import Prefix, batch_of, column_of
 except ImportError as error:
     raise ImportError(MISSING_EXTRA) from error
-
-
-# Columns a cache has at first beyond the prompt: most replies are short, and it doubles when they are not.
-FIRST_COLUMNS = 64
-# Slots are given the next prompts once this share of them is free: a pass over prompts costs as much as a step.
-REFILL_SHARE = 1 / 16
-
-# On a GPU:
-STATIC_REFILL_SHARE = 1 / 4  # reading prompts launches each kernel, and costs as much as ten replayed steps
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """How tokens are drawn: logits are divided by ``temperature``, then cut to the likeliest (`choose_tokens`).
-
-    Raises:
-        ValueError: a number out of range.
-    """
-
-    temperature: float = 1.0
-    top_p: float = 1.0
-    top_k: int | None = None
-    greedy: bool = False
-
-    def __post_init__(self) -> None:
-        check_sampling(self.temperature, self.top_p, self.top_k)
-
-    def choose(self, logits: torch.Tensor, noise: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Tokens (B,) and their log-probabilities (B,) for logits (B, V) and noise (B,); NaN where these are none."""
-        return draw_tokens(
-            logits,
-            noise,
-            temperature=self.temperature,
-            top_k=self.top_k,
-            top_p=self.top_p,
-            greedy=self.greedy,
-        )
 
 
 def sample(
@@ -128,13 +70,18 @@ def sample_each(
     end_ids: Iterable[int],
     sampling: Sampling,
     slots: int | None = None,
+    prefixes: list[Prefix | None] | None = None,
 ) -> Iterator[tuple[int, Sampled]]:
     """`sample`, but each continuation as soon as it has ended, with the index of its prompt.
 
     Between two of them the model is in its own mode, and may be used otherwise, but not changed.
+
+    Args:
+        prefixes: of each prompt what an earlier call left of its beginning, or None; what this call leaves takes its
+            place. Without them nothing is left.
     """
     with _sampling_mode(model):
-        decoding = _Decoding(model, prompts, limits, noise, end_ids, sampling, slots)
+        decoding = _Decoding(model, prompts, limits, noise, end_ids, sampling, slots, prefixes)
     while True:
         with _sampling_mode(model):
             ended = decoding.advance()
@@ -167,9 +114,10 @@ class _Decoding:
         end_ids: Iterable[int],
         sampling: Sampling,
         slots: int | None,
+        prefixes: list[Prefix | None] | None,
     ) -> None:
         count, longest = len(limits), max(limits)
-        self._prompts, self._limits = prompts, np.array(limits)
+        self._prompts, self._limits, self._prefixes = prompts, np.array(limits), prefixes
         # the longest first: like lengths together, so that few columns of a step are masked
         self._waiting = deque(sorted(range(count), key=lambda i: -len(prompts[i])))
         self._noise = np.zeros((count, longest))
@@ -220,7 +168,8 @@ class _Decoding:
         prompts = [tuple(self._prompts[index]) for index in indices]
         self._origin[at], self._done[at], self._left[at] = indices, 0, self._limits[indices]
         self._lengths[at] = [len(prompt) for prompt in prompts]
-        return self._record(at, *_column(self._batch.read(at, prompts, self._noise[indices, 0])))
+        prefixes = [None if self._prefixes is None else self._prefixes[index] for index in indices]
+        return self._record(at, *column_of(self._batch.read(at, prompts, self._noise[indices, 0], prefixes)))
 
     def _step(self) -> list[tuple[int, Sampled]]:
         """Sample a token of each sequence, or several where the device looks up less often."""
@@ -247,11 +196,21 @@ class _Decoding:
         self._left[at] = np.where(stopped, 0, left - taken)
         self._last[at] = tokens[:, -1]
         ended = at[(left > 0) & (self._left[at] == 0)]
+        self._keep_prefixes(ended)
         rows = zip(self._origin[ended].tolist(), self._done[ended].tolist(), strict=True)
         return [
             (index, (self._tokens[index, :length].tolist(), self._logprobs[index, :length].tolist()))
             for index, length in rows
         ]
+
+    def _keep_prefixes(self, ended: np.ndarray) -> None:
+        """Of the sequences in these slots, what their next turns need not read: all but the last token."""
+        if self._prefixes is None:
+            return
+        for slot in ended.tolist():
+            index = self._origin[slot]
+            sampled = self._tokens[index, : self._done[slot] - 1].tolist()
+            self._prefixes[index] = self._batch.prefix(slot, [*self._prompts[index], *sampled])
 
     def _drop(self) -> None:
         """Where no prompt waits for their slots, drop sequences that have ended; the last ones move up."""
@@ -268,253 +227,6 @@ class _Decoding:
             values[order] for values in (self._origin, self._done, self._left, self._lengths, self._last)
         )
         self._batch.keep(order)
-
-
-def _column(drawn: Drawn) -> Drawn:
-    tokens, logprobs = drawn
-    return tokens[:, None], logprobs[:, None]
-
-
-def batch_of(model: Any, slots: int, limit: int, sampling: Sampling, stops: tuple[int, ...]) -> _Slots | _LeftPadded:
-    """The slots of a model, or a batch for one whose layers are not plain attention."""
-    in_place = prompt_cache(model.config)[1]
-    return (_Slots if in_place else _LeftPadded)(model, slots, limit, sampling, stops)
-
-
-class _Batch:
-    """The sequences being sampled. Equal prompts, such as those of a group, are run through the model once.
-
-    Args:
-        model: that samples.
-        slots: sequences at once.
-        limit: the most tokens of a reply.
-        sampling: how to draw.
-        stops: tokens that end a reply.
-    """
-
-    look_every = 1  # steps
-    refill_share = REFILL_SHARE
-
-    def __init__(self, model: Any, slots: int, limit: int, sampling: Sampling, stops: tuple[int, ...]) -> None:
-        self.model, self.rows, self.limit, self.sampling, self.stops = model, slots, limit, sampling, stops
-        self.device = model.get_input_embeddings().weight.device
-
-    def fewer_rows(self, live: int, rows: int) -> int:
-        """To how many of so many rows it is worth going down, where so many are live."""
-        return min(rows, live if live == 1 else 4 * -(-live // 4))  # a CPU multiplies 3 rows no faster than 4
-
-    def close(self) -> None:
-        """There is nothing to give back."""
-
-    def _on_device(self, values: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
-
-    def _draw(self, logits: torch.Tensor, noise: np.ndarray) -> Drawn:
-        """Tokens (b,) and their log-probabilities."""
-        tokens, logprobs = self.sampling.choose(logits, self._on_device(noise))
-        return tokens.cpu().numpy(), logprobs.cpu().numpy()
-
-    def _padded(self, prompts: list[tuple[int, ...]], *, left: bool) -> torch.Tensor:
-        """Prompts (B, T), filled up with some token that is never seen."""
-        longest = max(map(len, prompts))
-        fill = [prompt[:1] * (longest - len(prompt)) for prompt in prompts]
-        padded = [[*pad, *prompt] if left else [*prompt, *pad] for prompt, pad in zip(prompts, fill, strict=True)]
-        return torch.tensor(padded, device=self.device)
-
-    def _forward(
-        self,
-        ids: torch.Tensor,
-        cache: Any,
-        positions: torch.Tensor | None,
-        mask: torch.Tensor | None,
-        keep: int | torch.Tensor = 1,
-    ) -> torch.Tensor:
-        """Logits (B, k, V) of the last column, or of those named by ``keep``."""
-        out = self.model(
-            input_ids=ids,
-            attention_mask=mask,
-            position_ids=positions,
-            past_key_values=cache,
-            use_cache=True,
-            logits_to_keep=keep,
-        )
-        if getattr(out, "past_key_values", None) is None:
-            raise ValueError(
-                f"{type(self.model).__name__} does not use transformers' key-value cache, so it cannot be sampled "
-                "from here: use a model with attention layers"
-            )
-        logits: torch.Tensor = out.logits
-        return logits
-
-
-class _Slots(_Batch):
-    """Sequences in slots of a cache that is written in place, each at its own length.
-
-    On a GPU a step has static shapes, and is replayed as a CUDA graph: a number of slots of 1, 2, 3, 4, 6, 8, 12, …,
-    which attend to 256, 512, … columns. Where no graph can be made of a model, a warning says so, and its kernels are
-    launched one after another, as they are on a CPU.
-    """
-
-    refills = True
-
-    def __init__(self, model: Any, slots: int, limit: int, sampling: Sampling, stops: tuple[int, ...]) -> None:
-        super().__init__(model, slots, limit, sampling, stops)
-        mark: Any = None
-        kept = None
-        self._set_pace()
-        if self.static:
-            self.rows = row_bucket(slots)
-            mark = signature(model)
-            kept = KEPT.pop(model, None)
-        if kept is None or kept.signature != mark or kept.slots < self.rows:
-            kept = SlotMemory(mark, self.rows)
-        self.memory = kept
-
-    def _set_pace(self) -> None:
-        self.static = replays(self.model, self.device)
-        self.look_every = LOOK_EVERY if self.static else 1
-        self.refill_share = STATIC_REFILL_SHARE if self.static else REFILL_SHARE
-
-    def close(self) -> None:
-        """Leave the memory to the next call, where it is small."""
-        if self.static and self.memory.size <= kept_bytes(self.device):
-            KEPT[self.model] = self.memory
-
-    def fewer_rows(self, live: int, rows: int) -> int:
-        """On a GPU halves, of which there are graphs."""
-        if not self.static:
-            return super().fewer_rows(live, rows)
-        while live <= rows // 2:
-            rows //= 2
-        return rows
-
-    def read(self, at: np.ndarray, prompts: list[tuple[int, ...]], noise: np.ndarray) -> Drawn:
-        """Begin slots ``at`` (n,) with prompts; the first tokens (n,), drawn by ``noise`` (n,)."""
-        tokens, logprobs = np.zeros(len(at), np.int64), np.zeros(len(at), np.float32)
-        vocabulary = self.model.config.get_text_config().vocab_size
-        at_once = LOGITS_AT_ONCE * (16 if self.device.type == "cuda" else 1)
-        for chunk in prompt_chunks([*dict.fromkeys(prompts)], at_once // vocabulary):
-            logits, cache = self._read(chunk)
-            self._reserve(len(chunk[0]) + min(self.limit, FIRST_COLUMNS), cache)
-            numbers = {prompt: number for number, prompt in enumerate(chunk)}
-            members = np.array([index for index, prompt in enumerate(prompts) if prompt in numbers])
-            which = self._on_device(np.array([numbers[prompts[index]] for index in members]))
-            slots = self._on_device(at[members])
-            for layer, states in zip(self.memory.cache.layers, cache.layers, strict=True):
-                layer.put(slots, states.keys[which], states.values[which])
-            tokens[members], logprobs[members] = self._draw(logits[which], noise[members])
-        return tokens, logprobs
-
-    def step(self, last: np.ndarray, lengths: np.ndarray, left: np.ndarray, noise: np.ndarray) -> Drawn:
-        """Append ``last`` (b,) to sequences of these ``lengths``, and sample k tokens of each by ``noise`` (b, k)."""
-        columns = int(lengths.max()) + noise.shape[1]
-        if columns > self.memory.capacity:
-            self._reserve(max(columns, 2 * self.memory.capacity))
-        filled = self.memory.filled
-        filled.columns = min(self.memory.capacity, column_bucket(columns)) if self.static else columns
-        filled.uniform = not self.static and bool((lengths == lengths[0]).all())
-        state = self._on_device(np.stack([last, lengths, left]))
-        if self.static:
-            return self._replayed(state, self._on_device(noise))
-        return _column(self._draw(self._logits(state[0], state[1]), noise[:, 0]))
-
-    def keep(self, order: np.ndarray) -> None:
-        """Continue with the sequences of these slots (n,), in this order; few of them have another slot than before."""
-        moved = np.flatnonzero(order != np.arange(len(order)))
-        if len(moved):
-            sources, targets = self._on_device(order[moved]), self._on_device(moved)
-            for layer in self.memory.cache.layers:
-                layer.move(sources, targets, self.memory.capacity)
-
-    def _read(self, prompts: list[tuple[int, ...]]) -> tuple[torch.Tensor, Any]:
-        """Logits (n, V) after prompts, and their cache. Padded on the right: causal attention needs no mask."""
-        ids = self._padded(prompts, left=False)
-        cache, _ = prompt_cache(self.model.config)
-        last = [len(prompt) - 1 for prompt in prompts]
-        ends = sorted({*last})
-        keep = 1 if len(ends) == 1 else torch.tensor(ends, device=self.device)
-        logits = self._forward(ids, cache, None, None, keep=keep)
-        columns = torch.tensor([ends.index(end) for end in last], device=self.device)
-        return logits[torch.arange(len(prompts), device=self.device), columns], cache
-
-    def _logits(self, tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """Logits (B, V) after a token (B,) at the end of each sequence, which is written at ``lengths``."""
-        filled = self.memory.filled
-        filled.tensor = lengths
-        mask = None if filled.uniform else slot_mask(self.model, lengths, filled.columns)
-        return self._forward(tokens[:, None], self.memory.cache, lengths[:, None], mask)[:, -1]
-
-    def _reserve(self, columns: int, like: Any = None) -> None:
-        self.memory.reserve(column_bucket(columns) if self.static else columns, like)
-
-    def _replayed(self, state: torch.Tensor, noise: torch.Tensor) -> Drawn:
-        """The steps of a GPU, by the graph of such a step; on a CPU the same without a graph."""
-        memory = self.memory
-        key = (state.shape[1], memory.filled.columns, self.sampling, self.stops)
-        if key not in memory.graphs:
-            vocabulary = self.model.get_input_embeddings().weight.shape[0]
-            memory.graphs[key] = StepGraph(state.shape[1], self.stops, vocabulary, self.device)
-        graph = memory.graphs[key]
-        graph.load(state, noise)
-        if self.device.type == "cuda" and graph.graph is None:
-            self._capture(graph)
-            graph.load(state, noise)
-        drawn = graph(noise.shape[1], self._logits, self.sampling.choose)
-        self._set_pace()
-        return drawn
-
-    def _capture(self, graph: StepGraph) -> None:
-        if self.memory.pool is None:
-            self.memory.pool = torch.cuda.graph_pool_handle()
-        try:
-            graph.capture(self._logits, self.sampling.choose, self.memory.pool)
-        except torch.OutOfMemoryError:
-            raise
-        except RuntimeError as error:
-            GRAPHLESS.add(self.model)
-            warnings.warn(
-                f"no CUDA graph can be made of {type(self.model).__name__}, so each step launches its kernels one by "
-                f"one, which is slower: {str(error).strip().splitlines()[0]}",
-                stacklevel=2,
-            )
-
-
-class _LeftPadded(_Batch):
-    """For layers whose state is not keys by column: every sequence ends in the last column, and none joins later."""
-
-    refills = False
-
-    def read(self, at: np.ndarray, prompts: list[tuple[int, ...]], noise: np.ndarray) -> Drawn:
-        """Begin with these prompts (n,), as many as there are slots; the first tokens (n,), drawn by ``noise``."""
-        unique = {prompt: index for index, prompt in enumerate(dict.fromkeys(prompts))}
-        lengths = torch.tensor([len(prompt) for prompt in unique], device=self.device)
-        self.columns = int(lengths.max())
-        cache: Any = prompt_cache(self.model.config)[0]
-        self.cache = cache
-        columns = torch.arange(self.columns + self.limit, device=self.device)
-        padding = self.columns - lengths[:, None]
-        self.mask = (columns >= padding).long()
-        positions = (columns[: self.columns] - padding).clamp(min=0)
-        ids = self._padded([*unique], left=True)
-        logits = self._forward(ids, self.cache, positions, self.mask[:, : self.columns])[:, -1]
-        which = np.array([unique[prompt] for prompt in prompts])
-        if len(unique) < len(prompts):
-            self.keep(which)
-        return self._draw(logits[self._on_device(which)], noise)
-
-    def step(self, last: np.ndarray, lengths: np.ndarray, left: np.ndarray, noise: np.ndarray) -> Drawn:
-        """As `_Slots.step`, of one token."""
-        self.columns += 1
-        positions = self._on_device(lengths)[:, None]
-        ids = self._on_device(last)[:, None]
-        logits = self._forward(ids, self.cache, positions, self.mask[:, : self.columns])[:, -1]
-        return _column(self._draw(logits, noise[:, 0]))
-
-    def keep(self, order: np.ndarray) -> None:
-        """Continue with the sequences of these indices, in this order; an index may occur more than once."""
-        indices = self._on_device(order)
-        self.cache.reorder_cache(indices)
-        self.mask = self.mask[indices]
 
 
 class TransformersAgent(TokenAgent):
@@ -587,9 +299,12 @@ class TransformersAgent(TokenAgent):
         counts = [0] * len(drafts) if self.sampling.greedy else limits
         noise = [uniforms(self.seed, *start, count) for start, count in zip(starts, counts, strict=True)]
         prompts = [draft.prompt() for draft in drafts]
-        yield from sample_each(
-            self.model, prompts, limits, noise, self.renderer.end_ids, self.sampling, self.max_sequences
-        )
+        prefixes = [draft.conversation.memory for draft in drafts]
+        for index, sampled in sample_each(
+            self.model, prompts, limits, noise, self.renderer.end_ids, self.sampling, self.max_sequences, prefixes
+        ):
+            drafts[index].conversation.memory = prefixes[index]
+            yield index, sampled
 
 
 def end_tokens(model: Any) -> list[int]:

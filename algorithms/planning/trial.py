@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from rlvr.agents.models.transformers import Sampling, sample
+from rlvr.agents.models.sampling import Sampling
+from rlvr.agents.models.transformers import sample
 from rlvr.algorithms.core.lazy_torch import torch
 
 SHORT, LONG = 4, 20  # tokens of the two replies whose difference is timed

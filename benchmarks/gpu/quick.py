@@ -40,8 +40,9 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.models import sampling as steps
 from rlvr.agents.models.attention import kernel_of
+from rlvr.agents.models.sampling import Sampling
 from rlvr.agents.models.tiny import tiny_tokenizer
-from rlvr.agents.models.transformers import Sampling, sample
+from rlvr.agents.models.transformers import sample
 from rlvr.algorithms.config import load_config
 from rlvr.algorithms.config.train_config import read_yaml
 from rlvr.algorithms.learner.batch import TrainingBatch

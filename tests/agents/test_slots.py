@@ -17,10 +17,10 @@ from transformers import (
 )
 
 from rlvr.agents.models import sampling
-from rlvr.agents.models import transformers as sampler
-from rlvr.agents.models.sampling import uniforms
+from rlvr.agents.models import slots as sampler
+from rlvr.agents.models.sampling import Sampling, uniforms
 from rlvr.agents.models.tiny import tiny_policy
-from rlvr.agents.models.transformers import Sampling, sample, sample_each
+from rlvr.agents.models.transformers import sample, sample_each
 from rlvr.algorithms.learner.scoring import sequence_logprobs
 
 ENDS = list(range(0, 403, 12))  # about one token in twelve ends a reply

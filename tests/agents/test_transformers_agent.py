@@ -32,9 +32,9 @@ from transformers import (
 
 from rlvr.agents.conversation import Conversation, Reply
 from rlvr.agents.models import sampling
-from rlvr.agents.models.sampling import choose_tokens, uniforms
+from rlvr.agents.models.sampling import Sampling, choose_tokens, uniforms
 from rlvr.agents.models.tiny import tiny_policy, tiny_tokenizer
-from rlvr.agents.models.transformers import Sampling, TransformersAgent, sample
+from rlvr.agents.models.transformers import TransformersAgent, sample
 from rlvr.algorithms.learner.batch import token_budget_batches
 from rlvr.algorithms.learner.head import score_hidden, score_logits
 from rlvr.algorithms.learner.scoring import has_plain_head, score_sequences, sequence_logprobs
@@ -311,7 +311,7 @@ def test_many_lengths_under_a_large_vocabulary(qwen3, tokenizer, monkeypatch):
     usual = conversations(8)
     agent = TransformersAgent(qwen3, tokenizer, max_new_tokens=8)
     act(agent, usual)
-    monkeypatch.setattr("rlvr.agents.models.transformers.LOGITS_AT_ONCE", 1)
+    monkeypatch.setattr("rlvr.agents.models.slots.LOGITS_AT_ONCE", 1)
     frugal = conversations(8)
     act(agent, frugal)
     for one, other in zip(usual, frugal, strict=True):

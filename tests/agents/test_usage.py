@@ -16,7 +16,7 @@ from rlvr.agents.episode import Episode
 from rlvr.agents.evaluation import read_episodes
 from rlvr.agents.evaluation.journal import Journal
 from rlvr.agents.models.openai import usage_of
-from rlvr.agents.models.revision import revision_of
+from rlvr.agents.revision import revision_of
 from rlvr.cli import main
 
 USAGE = {

@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 
-from rlvr.agents.models.sampling import uniforms
+from rlvr.agents.models.sampling import Sampling, uniforms
 from rlvr.agents.models.tiny import load_policy
-from rlvr.agents.models.transformers import Sampling, sample
+from rlvr.agents.models.transformers import sample
 from rlvr.agents.models.vllm_worker import adapted_weights, load_adapters
 
 
