@@ -16,7 +16,8 @@ from rlvr.agents.conversation import Agent, Conversation, capability
 from rlvr.agents.driver.env_calls import DEFAULT_SECONDS, EnvCalls, ThreadedEnvCalls, close_in_time
 from rlvr.agents.driver.episode_loop import ActiveEpisode, EpisodeLoop, new_episode
 from rlvr.agents.episode import Episode, RolloutRequest
-from rlvr.envs.core.registry import without_checkers
+from rlvr.envs.core.code_rule import make_env
+from rlvr.envs.core.registry import in_words, is_foreign, without_checkers
 from rlvr.envs.tasks.digests import env_digest
 from rlvr.envs.tools.with_tools import native_settings
 
@@ -82,7 +83,12 @@ class Rollout:
                 raise ValueError("native_tools is for an environment given by its id")
             env_settings = native_settings(env, env_settings or {}, lambda: capability(agent, "call_style"))
         self._make = _maker(env, env_settings or {})
-        self._idle: list[gym.Env[Any, str]] = [self._make()]
+        first = self._make()
+        if is_foreign(first):
+            close_in_time(first)
+            self._make = _in_words(self._make, type(first.unwrapped).__name__)
+            first = self._make()
+        self._idle: list[gym.Env[Any, str]] = [first]
         self.env_id = _env_id(self._idle[0])
         self._env_digest: str | None = None
 
@@ -191,7 +197,7 @@ def stream_together(
 def _maker(env: EnvSource, settings: dict[str, Any]) -> Callable[[], gym.Env[Any, str]]:
     make: Callable[[], gym.Env[Any, str]] | None = None
     if isinstance(env, str):
-        make = partial(gym.make, env, **settings)
+        make = partial(make_env, env, **settings)
         env = make()
     elif settings:
         raise ValueError("env_settings are for an environment given by its id")
@@ -208,6 +214,12 @@ def _maker(env: EnvSource, settings: dict[str, Any]) -> Callable[[], gym.Env[Any
     if make is None and env.unwrapped.spec is None:
         raise TypeError(f"{env!r} cannot be copied: give its id, or a function that makes one")
     return make or partial(gym.make, env.unwrapped.spec)  # type: ignore[arg-type]
+
+
+def _in_words(make: Callable[[], gym.Env[Any, str]], name: str) -> Callable[[], gym.Env[Any, str]]:
+    """Makes environments that play in words what a function makes, which knows nothing of this package."""
+    spawn: Callable[[], gym.Env[Any, str]] = getattr(gym.make(in_words(name, make)).unwrapped, "spawn")  # noqa: B009
+    return spawn
 
 
 def _passive(env: gym.Env[Any, str]) -> bool:

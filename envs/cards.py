@@ -16,7 +16,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from rlvr.envs.core.registry import best_scores, list_envs
+from rlvr.envs.core.registry import best_scores, list_envs, playable
 from rlvr.envs.core.tables import DataError, Source
 from rlvr.envs.core.task import Task
 from rlvr.envs.core.text_env import TextEnv
@@ -187,19 +187,21 @@ class Scores:
 
 
 def card(env_id: str) -> Card:
-    """The card of a registered id.
+    """The card of a registered id, or of what is played in words, see `rlvr.envs.core.registry.playable`.
 
     Raises:
         gymnasium.error.Error: no such id is registered.
         ValueError: it is not an environment of this project's kind.
     """
-    spec = gym.spec(env_id)
-    if env_id not in list_envs(env_id):
+    played = playable(env_id)  # which imports the module that registers the id
+    spec = gym.spec(played.rpartition(":")[2]) if isinstance(played, str) else played
+    env_id = spec.id
+    if isinstance(played, str) and env_id not in list_envs(env_id):
         raise ValueError(f"{env_id} is not an environment of this project's kind, and has no card")
     module, _, name = spec.kwargs["task"].partition(":")
     kind: type[Task[Any]] = getattr(importlib.import_module(module), name)
     try:
-        env = gym.make(env_id).unwrapped
+        env = gym.make(spec).unwrapped
         task: Task[Any] | type[Task[Any]] = env.task if isinstance(env, TextEnv) else kind
         missing = ""
     except DataError:
@@ -211,21 +213,23 @@ def card(env_id: str) -> Card:
     inner = getattr(task, "task", None)  # a task with tools holds the task that it gives them to
     described = inner if isinstance(inner, Task) else task
     source, licence = _origin(described, module)
+    told: type = getattr(described, "played_class", described if isinstance(described, type) else type(described))
+    read_as = {"Actions": actions} if (actions := getattr(described, "read_as", "")) else {}
     return Card(
         env_id=env_id,
-        family=_family(module),
+        family=_family(module if isinstance(played, str) else told.__module__),
         asks=_asks(described, module) + (" With tools." if described is not task else ""),
         source=source,
         licence=licence,
         levels=task.levels,
         turns=tuple(task.turns(level) for level in levels) if isinstance(task, Task) else (1,),
-        reward=getattr(task, "reward", "1 for what is right, 0 for all else"),
+        reward=str(getattr(task, "pays", getattr(task, "reward", "1 for what is right, 0 for all else"))),
         expert=_expert(described),
         space=tuple(_space(task, level) for level in levels),
         ready=ready,
         missing=missing,
         best=tuple(best_scores(env_id)),
-        sections=sections(described if isinstance(described, type) else type(described)),
+        sections=read_as | sections(told),
     )
 
 

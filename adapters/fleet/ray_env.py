@@ -18,6 +18,7 @@ from typing import Any
 import gymnasium as gym
 
 from rlvr.adapters.versions import require
+from rlvr.envs.core.code_rule import make_env
 from rlvr.envs.tasks.digests import env_digest
 
 TESTED = ("ray", "2.60", "3")
@@ -30,10 +31,10 @@ class EnvHolder:
     """What an actor is: the environments that were begun in it, each under a key."""
 
     def __init__(self, env: str, settings: dict[str, Any]) -> None:
-        self._first: gym.Env[Any, Any] = gym.make(env, **settings)
+        self._first: gym.Env[Any, Any] = make_env(env, **settings)
         # shares what is costly to read, such as the rows of a table
         self._make: Callable[[], gym.Env[Any, Any]] = getattr(self._first.unwrapped, "spawn", None) or partial(
-            gym.make, env, **settings
+            make_env, env, **settings
         )
         self._envs: dict[int, gym.Env[Any, Any]] = {}
 

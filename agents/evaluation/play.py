@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -20,7 +19,7 @@ from rlvr.agents.evaluation.summary import Evaluation, summarise
 from rlvr.agents.rollout import Rollout, stream_together
 from rlvr.envs.core.code_rule import require_registered
 from rlvr.envs.core.files import open_plain
-from rlvr.envs.core.registry import size_of
+from rlvr.envs.core.registry import playable, size_of
 from rlvr.envs.core.task import Task
 from rlvr.envs.curriculum.mixture import MixtureEnv
 
@@ -182,11 +181,9 @@ def with_test_split(env_id: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _has_test_split(env_id: str, settings: Mapping[str, Any]) -> bool:
     require_registered(env_id, settings)
-    module, _, name = env_id.rpartition(":")
     try:
-        if module:
-            importlib.import_module(module)  # which registers the id
-        spec = gym.spec(name)
+        played = playable(env_id)  # which imports the module that registers the id
+        spec = gym.spec(played.rpartition(":")[2]) if isinstance(played, str) else played
         task = spec.kwargs.get("task")
         if isinstance(task, Task):
             return "test" in task.splits

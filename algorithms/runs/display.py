@@ -126,7 +126,9 @@ def figures(record: dict[str, Any]) -> str:
             f"{way} {_both(record, f'{way}_')}{_interval(record, way)}{_hacks(record, f'{way}_')}"
             for way in ("greedy", "sampled")
         )
-        return f"{', '.join(shares)} on {record['tasks']} held-out tasks{game_figures(record)}"
+        return (
+            f"{', '.join(shares)} on {record['tasks']} held-out {record.get('held_out', 'tasks')}{game_figures(record)}"
+        )
     if record["phase"] != "train":
         return f"loss {record['loss']:.3f}"
     return (

@@ -131,7 +131,7 @@ def _lines(
             marker=marker,
             color=colour,
             linestyle=":",
-            label=f"{label}, {way}, held-out tasks",
+            label=f"{label}, {way}, held out",
         )
     axes.grid(alpha=0.3)
     axes.legend(loc="lower right", frameon=False)

@@ -28,7 +28,7 @@ def evaluate(run: RunSetup, name: str) -> None:
 def _measure(run: RunSetup, name: str) -> None:
     settings, clock = run.config.evaluation, Clock()
     require_finite(run.model)
-    record: dict[str, Any] = {"phase": "evaluation", "step": run.step, "name": name}
+    record: dict[str, Any] = {"phase": "evaluation", "step": run.step, "name": name, "held_out": run.held_out}
     agents = {way: run.play_agent(greedy=way == "greedy") for way in ("greedy", "sampled")}
     for way, agent in agents.items():
         rollout = run.rollout_of(agent, settings.split)

@@ -71,7 +71,9 @@ class RunSetup:
         try:
             self._build()
             # Of what is trained on, and of what is evaluated: made now, so that a table that is not there is said now.
-            self.env_digests = digests_of(self.rollout, self.rollout_of(self.agent, config.evaluation.split))
+            evaluation = self.rollout_of(self.agent, config.evaluation.split)
+            self.env_digests = digests_of(self.rollout, evaluation)
+            self.held_out = str(getattr(getattr(evaluation.env.unwrapped, "task", None), "held_out", "tasks"))
             if not resume:
                 self.folder.write_config(to_yaml(self.config))
         except BaseException:

@@ -20,12 +20,22 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from rlvr.envs.core.code_rule import import_named
 from rlvr.envs.core.seeding import digest
 from rlvr.envs.core.task import Task, Transition
-from rlvr.envs.core.verdict import Verdict, correct, env_error, fails_again, goes_through, provoked_verdict, wrong
+from rlvr.envs.core.verdict import (
+    Verdict,
+    correct,
+    env_error,
+    fails_again,
+    goes_through,
+    provoked_verdict,
+    unparsable,
+    wrong,
+)
 from rlvr.envs.rewards.extraction import extract, visible_text
 from rlvr.envs.tools.sessions import Handle, Sessions
 
 DRAWS: Final = 100
 OTHERS: Final = 10  # actions, by their numbers, that are tried in place of one on which the environment fails
+REMEMBERED: Final = 4_096  # beginnings of episodes
 LONGEST: Final = 10_000  # characters of an action that a foreign environment is told
 Live = TypeVar("Live")
 _turn = threading.RLock()  # held in calls into environments that draw from global generators
@@ -90,6 +100,7 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
     """
 
     always_solvable = False
+    held_out = "seeds"
 
     def __init__(
         self,
@@ -107,6 +118,7 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
         self.system = system
         self.global_random = global_random
         self._live: Sessions[Live] = Sessions(self._end_quietly)
+        self._begun: dict[tuple[int, int], int] = {}  # a digest of the first text, by level and seed
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_live"}
@@ -144,7 +156,7 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
         """
         if state.over:
             return Transition(state, self._verdict(state, False, {}), True)
-        action_text = clean_action(action)
+        action_text = self.action_text(action)
         try:
             live = self._take_live(state)
             try:
@@ -153,7 +165,7 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
             except NoAction as error:
                 kept = self._live.give(live)
                 after = state._replace(turn=state.turn + 1, note=str(error)[:500], last=0.0, live=kept)
-                return Transition(after, Verdict(0.0, "partial", reason=str(error)[:500]))
+                return Transition(after, unparsable(str(error)[:500]))
             except BaseException:
                 self._end_quietly(live)
                 raise
@@ -169,7 +181,7 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
     def _is_provoked(self, state: BridgedEpisode, action_text: str) -> bool:
         """Whether the environment, brought to this state again, fails on the action again, and not on another one."""
         sample = self.sample_action(state, random.Random(state.seed))
-        others = map(str, range(OTHERS)) if sample is None else [clean_action(sample)]
+        others = map(str, range(OTHERS)) if sample is None else [self.action_text(sample)]
 
         def once(text: str) -> None:
             live = self._take_live(state._replace(live=None))
@@ -200,7 +212,11 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
     def out_of_turns(self, state: BridgedEpisode, turns: int) -> Verdict:
         """Judged as an end that the environment did not reach: an own return that is enough still counts."""
         verdict = self._verdict(state, False, {})
-        return verdict if verdict.success else verdict.replace(reason=f"not done within {turns} turns")
+        if verdict.success:
+            return verdict
+        refused = state.turn - len(state.actions)
+        reason = f"not done within {turns} turns"
+        return verdict.replace(reason=reason + f", {refused} of which were no action: {state.note}" * bool(state.note))
 
     def _verdict(self, state: BridgedEpisode, terminated: bool, info: Mapping[str, Any]) -> Verdict:
         success = self.success
@@ -246,7 +262,21 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
     def _begin(self, level: int, seed: int) -> tuple[Live, str]:
         with self._own_random(seed, 0):
             live = self.begin(level)
-            return live, self.first(live, seed)
+            try:
+                text = self.first(live, seed)
+                self._require_repeated(level, seed, text)
+            except BaseException:
+                self._end_quietly(live)
+                raise
+            return live, text
+
+    def _require_repeated(self, level: int, seed: int, text: str) -> None:
+        """Check that a seed begins as it did before: the members of a group are compared on one task."""
+        begun = digest("begun", text)
+        if self._begun.setdefault((level, seed), begun) != begun:
+            raise RuntimeError(f"the environment does not repeat itself from a seed: {seed} began otherwise before")
+        if len(self._begun) > REMEMBERED:
+            self._begun.pop(next(iter(self._begun)), None)
 
     def _end_quietly(self, live: Live) -> None:
         # `suppress` is a name of the module, which at the interpreter's end is gone before the last sessions are.
@@ -276,6 +306,10 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
 
     # the bridge
 
+    def action_text(self, action: str) -> str:
+        """What of a reply is the action."""
+        return clean_action(action)
+
     def begin(self, level: int) -> Live:
         """A new foreign environment of this level, not reset yet."""
         raise NotImplementedError
@@ -299,7 +333,11 @@ def _recorded(before: str, text: str, reward: float = 0.0) -> str:
 def clean_action(action: str) -> str:
     """What of a reply is the action: the last box, else the text after the thinking."""
     answer = extract(action, ("boxed", "tag"))
-    text = answer.answer if answer.answer is not None else visible_text(action)
+    return plain_text(answer.answer if answer.answer is not None else visible_text(action))
+
+
+def plain_text(text: str) -> str:
+    """A text as UTF-8 can hold it, of at most ``LONGEST`` characters, without blanks around it."""
     return text.encode("utf-8", "replace").decode().strip()[-LONGEST:].strip()
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import gymnasium as gym
 
-from rlvr.envs.core.registry import register_class
+from rlvr.envs.core.registry import playable
 
 VARIABLE: Final = "RLVR_ALLOW_CODE"  # 1: everywhere; 0: nowhere, not even from Python; inherited by processes
 _ADDRESS = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
@@ -100,26 +100,24 @@ def require_registered_task(address: str) -> None:
 
 
 def make_env(env_id: str, /, **settings: Any) -> gym.Env[Any, Any]:
-    """``gym.make`` for an id and settings that may come from somebody else.
+    """``gym.make`` for an id and settings that may come from somebody else; foreign environments are played in words.
+
+    See `rlvr.envs.core.registry.playable`.
 
     Raises:
         CodeRefused: the id names a module, or a setting could be code, where settings may not name code.
     """
     require_registered(env_id, settings)
-    return gym.make(env_id, **settings)
+    return gym.make(playable(env_id), **settings)
 
 
 def require_registered(env_id: str, settings: Mapping[str, Any]) -> None:
     """Check that an id names no module, and that settings of foreign environments hold nothing that could be code.
 
-    Where settings may name code, the id may be the "module:Class" of an environment, see `register_class`.
-
     Raises:
         CodeRefused: they do, and settings may not name code.
     """
     if code_allowed():
-        if isinstance(env_id, str):
-            register_class(env_id)
         return
     if not isinstance(env_id, str) or ":" in env_id:
         require_code(f"the module in the id {env_id!r}")

@@ -5,16 +5,19 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec, load_env_creator
 
 from rlvr.envs.core.hints import nearest
 
 NAMESPACE = "rlvr"
 ENTRY_POINT = "rlvr.envs.core.text_env:TextEnv"
+PLAIN: Final = (gym.spaces.Text, gym.spaces.Discrete)  # actions that words are, or name
 VECTOR_ENTRY_POINT = "rlvr.envs.core.registry:make_vector"
 TEMPLATES: set[str] = set()  # ids that cannot be made without arguments, such as a mixture's parts: not listed
 # What other rooms add, as "module:name", so that this one names none of them; see ``hook``.
@@ -57,21 +60,78 @@ def register(env_id: str, task: str, **settings: Any) -> None:
     gym.register(env_id, ENTRY_POINT, vector_entry_point=VECTOR_ENTRY_POINT, kwargs={"task": task, **settings})
 
 
-def register_class(address: str) -> None:
-    """Let ``gym.make`` take the "module:Class" of an environment of Gymnasium that nobody has registered.
+def playable(env_id: str) -> str | EnvSpec:
+    """What ``gym.make`` takes to play an id in texts: the id as it is where it names an environment that does so.
 
-    It is played as ``rlvr/Gymnasium-v0`` plays one: it needs no ``split`` and no ``level``, what its actions earn is
-    its reward, and a return of 1 is success. Anything else is left as it is: ``gym.make`` says what is wrong with it.
+    An environment of Gymnasium that knows nothing of this package, whose actions are texts or discrete, is played as
+    ``rlvr/Gymnasium-v0`` plays one, for its own rewards. It is named by its id, or by the "module:name" of its class or
+    of a function that makes one, whose module is imported.
+
+    Raises:
+        ValueError: the "module:name" of something else, or of nothing.
     """
+    module, _, name = env_id.rpartition(":")
+    make = maker_named(env_id)
+    if make is not None:
+        if isinstance(make, type) and not _knows_nothing(make):
+            raise ValueError(f"{env_id!r} is no gymnasium.Env; a Task gets an id: rlvr.register(id, {env_id!r})")
+        return in_words(env_id, env_id)
+    if module:
+        with suppress(ImportError):  # ``gym.make`` says so
+            importlib.import_module(module)
+            if name.isidentifier() and name not in gym.registry:
+                raise ValueError(f"{module} has no {name}: name a class, a function, or an id that it registers")
+    spec = gym.registry.get(name)
+    return in_words(name, env_id) if spec is not None and _is_foreign_spec(spec) else env_id
+
+
+def maker_named(address: str) -> Callable[..., Any] | None:
+    """The class or function that a "module:name" names; None where it names an id, or nothing."""
     module, _, name = address.rpartition(":")
-    if not module or name in gym.registry:
-        return
+    if not module or not name.isidentifier():
+        return None
     try:
-        kind = getattr(importlib.import_module(module), name, None)
+        value = getattr(importlib.import_module(module), name, None)
     except ImportError:
-        return
-    if isinstance(kind, type) and issubclass(kind, gym.Env):
-        register(name, "rlvr.envs.bridges.gymnasium_text:GymnasiumText", env=kind, success=1.0, reward="return")
+        return None  # ``gym.make`` says so
+    return value if callable(value) else None
+
+
+def in_words(name: str, env: Any) -> EnvSpec:
+    """The spec of a foreign environment, an id, a "module:name" or what makes one, under a name."""
+    task = {"task": "rlvr.envs.bridges.gymnasium_text:GymnasiumText", "env": env, "reward": "return"}
+    return EnvSpec(name, entry_point=ENTRY_POINT, vector_entry_point=VECTOR_ENTRY_POINT, kwargs=task)
+
+
+def is_foreign(env: gym.Env[Any, Any]) -> bool:
+    """Whether an environment is Gymnasium's or somebody else's, knows nothing of this package, and has plain actions.
+
+    One whose actions are our ``Text`` space speaks our ``info`` itself.
+    """
+    return isinstance(getattr(env.unwrapped, "action_space", None), PLAIN) and _knows_nothing(type(env.unwrapped))
+
+
+def _knows_nothing(kind: type) -> bool:
+    return issubclass(kind, gym.Env) and not any(base.__module__.startswith("rlvr.") for base in kind.__mro__)
+
+
+def _is_foreign_spec(spec: EnvSpec) -> bool:
+    entry = spec.entry_point
+    if entry is None or (isinstance(entry, str) and entry.startswith("rlvr.")):
+        return False
+    try:
+        make = load_env_creator(entry) if isinstance(entry, str) else entry
+        if isinstance(make, type) and not _knows_nothing(make):
+            return False
+        if isinstance(space := getattr(make, "action_space", None), gym.Space):
+            return isinstance(space, PLAIN)
+        env = gym.make(spec, disable_env_checker=True)
+    except Exception:  # ``gym.make`` says what is wrong with it, if that is not a setting that it needs
+        return isinstance(entry, type)
+    try:
+        return is_foreign(env)
+    finally:
+        env.close()
 
 
 def register_template(env_id: str, entry_point: str, **settings: Any) -> None:

@@ -105,6 +105,7 @@ class Task(Generic[S]):
         row_settings: arguments of the constructor that decide nothing but which rows there are.
         packages: modules, beside the task's own, whose source decides what the tasks are (`rlvr.envs.tasks.digests`).
         always_solvable: whether the expert always succeeds; False where luck has a say, as in blackjack.
+        held_out: what no two splits share: ``tasks``, or ``seeds`` alone, where nobody knows which tasks they make.
         lists_moves: whether the observation lists the moves that there are, and so the best of them.
         image_shape: height, width and 3 of the image that stands beside each text (see ``image``); None for text alone.
     """
@@ -118,6 +119,7 @@ class Task(Generic[S]):
     row_settings: frozenset[str] = frozenset()
     packages: tuple[str, ...] = ()
     always_solvable: bool = True
+    held_out: str = "tasks"
     lists_moves: bool = False
     image_shape: tuple[int, int, int] | None = None
 

@@ -586,7 +586,8 @@ def _check_settings(build: type[Task[Any]], settings: dict[str, Any]) -> None:
     names = [name for name in parameters if name != "split"] + [
         "split", "level", "max_turns", "render_mode", "tools", "few_shot"
     ]  # fmt: skip
-    require_known(build.__name__, settings, names)
+    if all(each.kind is not each.VAR_KEYWORD for each in parameters.values()):
+        require_known(build.__name__, settings, names)
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needed = [each.name for each in parameters.values() if each.default is each.empty and each.kind not in variadic]
     if missing := [name for name in needed if name != "split" and name not in settings]:

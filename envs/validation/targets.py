@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import gymnasium as gym
 
-from rlvr.envs.core.code_rule import make_env, require_code
+from rlvr.envs.core.code_rule import make_env, require_code, require_registered
 from rlvr.envs.core.registry import full_id
 from rlvr.envs.core.task import Task
 from rlvr.envs.core.text_env import TextEnv
@@ -95,12 +95,13 @@ def resolve(target: str, settings: Mapping[str, Any]) -> Target:
 
 
 def _registered(env_id: str, settings: Mapping[str, Any], name: str = "") -> Target:
-    made = make_env(env_id, **settings)
+    require_registered(env_id, settings)
+    made = gym.make(env_id, **settings)  # as it is, and not in words
     bare = made.unwrapped
     if isinstance(bare, TextEnv):
         return Target(name or env_id, bare.spawn)
     made.close()
-    return Target(name or env_id, lambda: make_env(env_id, **settings))
+    return Target(name or env_id, lambda: gym.make(env_id, **settings))
 
 
 def _module(name: str) -> ModuleType:

@@ -285,7 +285,7 @@ def run_worker(
             stderr=subprocess.STDOUT,
             pass_fds=(theirs,),
             start_new_session=True,
-            env={**os.environ, **(variables or {})},
+            env={**os.environ, **_absolute_path(), **(variables or {})},
             cwd=folder,
         )
         os.close(theirs)
@@ -297,6 +297,12 @@ def run_worker(
                 outcome.fault = f"starts more than {PROCESSES} processes"
             os.close(ours)
     return outcome
+
+
+def _absolute_path() -> dict[str, str]:
+    """The folders of ``PYTHONPATH`` as they are from every folder: a worker may run elsewhere."""
+    folders = [os.path.abspath(folder) for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    return {"PYTHONPATH": os.pathsep.join(folders)} if folders else {}
 
 
 def _listen(outcome: Outcome, process: Any, pipe: int, trace: CallTrace, deadline: float, call_seconds: float) -> None:

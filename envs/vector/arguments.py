@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
-import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 from gymnasium.vector import AutoresetMode
 
+from rlvr.envs.core.code_rule import make_env
 from rlvr.envs.core.registry import without_checkers
 from rlvr.envs.vector.env_slot import Env, EnvSlot, Make
 from rlvr.envs.vector.inline import Backend
@@ -88,7 +88,7 @@ def makers_of(env: str | Make | Sequence[Make], num_envs: int | None, settings: 
     if isinstance(env, str) or callable(env):
         if num_envs is None or operator.index(num_envs) < 1:
             raise ValueError(f"num_envs must be a whole number from 1, got {num_envs!r}")
-        make = partial(gym.make, env, **(settings or {})) if isinstance(env, str) else env
+        make = partial(make_env, env, **(settings or {})) if isinstance(env, str) else env
         return [partial(_bare, make)] * num_envs
     makers = list(env)
     if not makers or num_envs not in (None, len(makers)) or not all(callable(make) for make in makers):

@@ -159,7 +159,7 @@ def test_functions_are_given_as_such_or_by_name(to_action):
     assert terminated
     assert reward == float(info["verdict"].parts["its own return"] >= 0)
     env.reset(seed=1)
-    assert env.step("\\boxed{stick}")[4]["verdict"].status == "partial"
+    assert env.step("\\boxed{stick}")[4]["verdict"].status == "unparsable"
 
 
 @pytest.mark.parametrize("drawn", ["own", "numpy", "python"])

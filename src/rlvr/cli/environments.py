@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import sys
 from collections.abc import Callable
@@ -47,14 +46,9 @@ def card(options: argparse.Namespace, rest: list[str]) -> int:
     """Print what there is to know about environments."""
     from rlvr.envs.cards import card as describe
 
-    ids = []
-    for asked in options.env:
-        require_registered(asked, {})
-        module, _, env_id = asked.rpartition(":")
-        if module:
-            importlib.import_module(module)  # which registers the id
-        ids.append(env_id)
-    print("\n\n".join(str(describe(env_id)) for env_id in ids))
+    for env_id in options.env:
+        require_registered(env_id, {})
+    print("\n\n".join(str(describe(env_id)) for env_id in options.env))
     return 0
 
 

@@ -196,7 +196,9 @@ def train(arguments: Sequence[str]) -> int:
             shares = [
                 f"{result.success:.3f} (95 % {result.low:.3f} to {result.high:.3f})" for result in (before, after)
             ]
-            success = f"{way:<8} held-out success: {shares[0]} before, {shares[1]} after, on {after.tasks} tasks"
+            success = (
+                f"{way:<8} held-out success: {shares[0]} before, {shares[1]} after, on {after.tasks} {member.held_out}"
+            )
             print(printable(f"{name}: {success}" if name else success))
         print(printable(f"the report is {page}"))
     return 0
