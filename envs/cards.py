@@ -213,11 +213,13 @@ def card(env_id: str) -> Card:
     inner = getattr(task, "task", None)  # a task with tools holds the task that it gives them to
     described = inner if isinstance(inner, Task) else task
     source, licence = _origin(described, module)
-    told: type = getattr(described, "played_class", described if isinstance(described, type) else type(described))
+    described_class: type = getattr(
+        described, "played_class", described if isinstance(described, type) else type(described)
+    )
     read_as = {"Actions": actions} if (actions := getattr(described, "read_as", "")) else {}
     return Card(
         env_id=env_id,
-        family=_family(module if isinstance(played, str) else told.__module__),
+        family=_family(module if isinstance(played, str) else described_class.__module__),
         asks=_asks(described, module) + (" With tools." if described is not task else ""),
         source=source,
         licence=licence,
@@ -229,7 +231,7 @@ def card(env_id: str) -> Card:
         ready=ready,
         missing=missing,
         best=tuple(best_scores(env_id)),
-        sections=read_as | sections(told),
+        sections=read_as | sections(described_class),
     )
 
 

@@ -56,7 +56,7 @@ def test_a_table_without_its_rows_has_a_card_that_says_so(monkeypatch):
 def test_what_has_no_card_is_an_error_that_says_so():
     with pytest.raises(gym.error.Error):
         card("rlvr/Nothing-v0")
-    with pytest.raises(ValueError, match="become text"):
+    with pytest.raises(ValueError, match="no card"):
         card("CartPole-v1")
 
 

@@ -17,7 +17,6 @@ from rlvr.envs.core.hints import nearest
 
 NAMESPACE = "rlvr"
 ENTRY_POINT = "rlvr.envs.core.text_env:TextEnv"
-PLAIN: Final = (gym.spaces.Text, gym.spaces.Discrete)  # actions that words are, or name
 VECTOR_ENTRY_POINT = "rlvr.envs.core.registry:make_vector"
 TEMPLATES: set[str] = set()  # ids that cannot be made without arguments, such as a mixture's parts: not listed
 # What other rooms add, as "module:name", so that this one names none of them; see ``hook``.
@@ -108,7 +107,16 @@ def is_foreign(env: gym.Env[Any, Any]) -> bool:
 
     One whose actions are our ``Text`` space speaks our ``info`` itself.
     """
-    return isinstance(getattr(env.unwrapped, "action_space", None), PLAIN) and _knows_nothing(type(env.unwrapped))
+    return _knows_nothing(type(env.unwrapped)) and _has_words(env.unwrapped)
+
+
+def _has_words(env: Any) -> bool:
+    """Whether actions are texts, or words can name them and what is seen is text, or can be rendered so."""
+    actions, seen = (getattr(env, f"{what}_space", None) for what in ("action", "observation"))
+    if isinstance(actions, gym.spaces.Text):
+        return True
+    text = isinstance(seen, gym.spaces.Text) or "ansi" in getattr(env, "metadata", {}).get("render_modes", ())
+    return isinstance(actions, gym.spaces.Discrete) and text
 
 
 def _knows_nothing(kind: type) -> bool:
@@ -123,8 +131,8 @@ def _is_foreign_spec(spec: EnvSpec) -> bool:
         make = load_env_creator(entry) if isinstance(entry, str) else entry
         if isinstance(make, type) and not _knows_nothing(make):
             return False
-        if isinstance(space := getattr(make, "action_space", None), gym.Space):
-            return isinstance(space, PLAIN)
+        if isinstance(getattr(make, "action_space", None), gym.Space):
+            return _has_words(make)
         env = gym.make(spec, disable_env_checker=True)
     except Exception:  # ``gym.make`` says what is wrong with it, if that is not a setting that it needs
         return isinstance(entry, type)
