@@ -109,7 +109,7 @@ class TerminalState(NamedTuple):
 class Terminal(Task[TerminalState]):
     """Do a chore in a shell. Levels 1 to 5: 1, 2, 4, 6 and 10 steps, most of which work on what an earlier one left, of
     229 kinds in 15 families: files, text, cleaning, tables and JSON, logs, archives, permissions, settings, encryption,
-    HTTP, git, make, databases, processes, and services that are down. An expert types about 3, 6, 11, 16 and 26
+    HTTP, git, make, databases, processes, and services that are down. An expert types about 3, 6, 12, 17 and 28
     commands; at level 5 one mistake in any of them is found out.
 
     Observation: the screen of 30 rows and where the cursor is; at first the chore and a prompt.

@@ -53,7 +53,7 @@ def alone(kind: StepKind, seed: int) -> Chore:
     for attempt in range(40):
         draft = ChoreDraft(random.Random(f"{kind.name} {seed} {attempt}"), look=1.0)
         try:
-            kind.play(draft, compose.next_step(draft, [[kind]], [])[1])
+            kind.play(draft, compose.next_step(draft, [[kind]], [], {})[1])
         except Unfit:
             continue
         return draft.chore()
@@ -197,8 +197,8 @@ def test_most_steps_work_on_what_an_earlier_one_left(level, share, monkeypatch):
     steps = []
     next_step = compose.next_step
 
-    def noted(draft, choices, items):
-        kind, item = next_step(draft, choices, items)
+    def noted(draft, choices, items, used):
+        kind, item = next_step(draft, choices, items, used)
         steps.append(any(item is each for each in items))
         return kind, item
 

@@ -14,12 +14,16 @@ from rlvr.envs.agentic.chores import WORDS, Trial
 # make
 
 _RECIPES: tuple[tuple[str, str, Callable[[tuple[str, ...]], tuple[str, ...]]], ...] = (
-    ("sorted", "LC_ALL=C sort", lambda rows: tuple(sorted(rows))),
-    ("reversed", "tac", lambda rows: rows[::-1]),
-    ("in capitals", "tr a-z A-Z <", lambda rows: tuple(row.upper() for row in rows)),
-    ("with the first three lines", "head -n 3", lambda rows: rows[:3]),
-    ("with the last three lines", "tail -n 3", lambda rows: rows[-3:]),
-    ("with each different line once, sorted,", "LC_ALL=C sort -u", lambda rows: tuple(sorted(set(rows)))),
+    ("its lines sorted by their bytes", "LC_ALL=C sort", lambda rows: tuple(sorted(rows))),
+    ("its lines from the last to the first", "tac", lambda rows: rows[::-1]),
+    ("its text in capitals", "tr a-z A-Z <", lambda rows: tuple(row.upper() for row in rows)),
+    ("its first three lines", "head -n 3", lambda rows: rows[:3]),
+    ("its last three lines", "tail -n 3", lambda rows: rows[-3:]),
+    (
+        "each different line of it once, sorted by their bytes",
+        "LC_ALL=C sort -u",
+        lambda rows: tuple(sorted(set(rows))),
+    ),
 )
 
 
@@ -64,7 +68,7 @@ def _make(name: str, wish: str, right: str, broken: str, *fix: str, stale: bool 
 
 _RIGHT = "@b: @a\n\t@r @a > @b\n"
 _TWO = "@b: @t\n\t@q @t > @b\n\n@t: @a\n\t@r @a > @t\n"
-_MENDED = "make -f @m should make @b of @a, {}, but fails. Mend @m and run it. It will be tried with another @a, too."
+_MENDED = "make -f @m should make @b of @a ({}), but fails. Mend @m and run it. It will be tried with another @a, too."
 _HOW = _MENDED.format("@h")
 MAKE = (
     _make("run make", "Run make with the Makefile @m. It makes @b of @a.", _RIGHT, _RIGHT),
@@ -73,11 +77,11 @@ MAKE = (
     _make("wrong prerequisite", _HOW, _RIGHT, "@b: @o.txt\n\t@r @a > @b\n", "sed -i 's/: @o.txt/: @a/' @m"),
     _make("wrong variable", _HOW, "IN = @a\n@b: $(IN)\n\t@r $(IN) > @b\n", "IN = @o.txt\n@b: $(IN)\n\t@r $(IN) > @b\n",
           "sed -i 's/^IN = .*/IN = @a/' @m"),
-    _make("wrong target", "make -f @m should make @b of @a, @h, but writes another file. Mend @m and run it. It will "
+    _make("wrong target", "make -f @m should make @b of @a (@h), but writes another file. Mend @m and run it. It will "
           "be tried with another @a, too.", _RIGHT, "@b: @a\n\t@r @a > @o.txt\n", "sed -i 's/> @o.txt/> @b/' @m"),
     _make("circle", _MENDED.format("by way of @t"), _TWO, _TWO.replace("@t: @a", "@t: @b"), "sed -i 's/^@t: @b/@t: "
           "@a/' @m"),
-    _make("missing rule", "make -f @m should make @b of @a, but there is no rule that makes @t, which is @a @h. Add "
+    _make("missing rule", "make -f @m should make @b of @a, but there is no rule that makes @t of @a (@h). Add "
           "the rule to @m and run make. It will be tried with another @a, too.", _TWO, _TWO.partition("\n\n")[0] + "\n",
           "printf '\\n@t: @a\\n\\t@r @a > @t\\n' >> @m"),
     _make("missing target", "make -f @m should make @b of @a, but the Makefile only knows how to make @t of @a. Add "
@@ -85,7 +89,7 @@ MAKE = (
           "@t: @a\n\t@r @a > @t\n", "printf '@b: @t\\n\\t@q @t > @b\\n\\n' | cat - @m > t.tmp; mv t.tmp @m"),
     _make("wrong command", _HOW, _RIGHT, "@b: @a\n\tno-@r @a > @b\n", "rm @b; sed -i 's/no-//' @m"),
     _make("stale target", "@b is older news: make -f @m says that it is up to date, though @a has changed, because "
-          "its rule does not name @a. Mend @m and run it; it makes @b of @a, @h.", _RIGHT, "@b:\n\t@r @a > @b\n",
+          "its rule does not name @a. Mend @m and run it; it makes @b of @a (@h).", _RIGHT, "@b:\n\t@r @a > @b\n",
           "sed -i 's/^@b:/@b: @a/' @m", "touch @a", stale=True),
 )  # fmt: skip
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import count
 from typing import Final, NamedTuple
@@ -25,6 +26,7 @@ HELD_OUT: Final = {
     "validation": (6,),
 }  # which kinds of each family, counted from 0, one split has alone
 BRANCH: Final = 0.1  # how often a step begins something new though there is something to go on with
+BRANCH_OF_VALUE: Final = 0.35  # the same where the newest item is a value, with which few families do anything
 
 
 class ChoreSize(NamedTuple):
@@ -105,7 +107,7 @@ def _drawn(rng: random.Random, size: ChoreSize, split: str) -> Composed | None:
         preferred = [kind for kind in held if kind not in used] if not used or rng.random() < 0.5 else []
         trial = draft.copy()
         try:
-            kind, item = next_step(trial, [preferred, left], items)
+            kind, item = next_step(trial, [preferred, left], items, Counter(kind.family for kind in used))
             items.append(kind.play(trial, item))
         except Unfit:
             continue
@@ -115,17 +117,18 @@ def _drawn(rng: random.Random, size: ChoreSize, split: str) -> Composed | None:
 
 
 def next_step(
-    draft: ChoreDraft, choices: Sequence[Sequence[StepKind]], items: Sequence[WorkItem]
+    draft: ChoreDraft, choices: Sequence[Sequence[StepKind]], items: Sequence[WorkItem], used: Mapping[str, int]
 ) -> tuple[StepKind, WorkItem]:
     """A kind of step and what it works on: the newest item that suits any kind of the first choice, or else
-    something new."""
-    if items and (len(items) == 1 or draft.rng.random() >= BRANCH):
+    something new. ``used`` counts the steps that the chore has of each family."""
+    branch = BRANCH_OF_VALUE if items and items[-1].form == "value" else BRANCH
+    if items and (len(items) == 1 or draft.rng.random() >= branch):
         for kinds in choices:
             for item in reversed(items):
                 suitable = [kind for kind in kinds if kind.suits(item)]
                 if suitable:
-                    return _any(draft.rng, suitable), item
-    kind = _any(draft.rng, next(filter(None, choices), ()))
+                    return _any(draft.rng, suitable, used), item
+    kind = _any(draft.rng, next(filter(None, choices), ()), used)
     form = draft.rng.choice(FILES) if kind.takes == "file" else kind.takes
     if not form:
         return kind, NOTHING
@@ -136,9 +139,12 @@ def next_step(
     return kind, draft.give_item(form, fresh(draft.rng, form))
 
 
-def _any(rng: random.Random, kinds: Sequence[StepKind]) -> StepKind:
-    """A kind of a family drawn first, so that large families are not more frequent."""
+def _any(rng: random.Random, kinds: Sequence[StepKind], used: Mapping[str, int]) -> StepKind:
+    """A kind of a family drawn first: seldom one that the chore has already, and a large one not much more often."""
     if not kinds:
         raise Unfit
-    family = rng.choice(sorted({kind.family for kind in kinds}))
+    counts = Counter(kind.family for kind in kinds)
+    families = sorted(counts)
+    weights = [counts[family] ** 0.5 / (1 + used.get(family, 0)) ** 2 for family in families]
+    family = rng.choices(families, weights)[0]
     return rng.choice([kind for kind in kinds if kind.family == family])

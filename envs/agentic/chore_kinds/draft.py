@@ -257,7 +257,8 @@ class Derive(NamedTuple):
         _check(self.gives, data, item.data)
         path = draft.path(self.gives)
         draft.see(item.path)
-        wish = self.wish if self.wish[0].isupper() else draft.rng.choice(_VERBS).format(self.wish)
+        verbs = _VERBS[:-1] if " as " in self.wish else _VERBS  # "save ..., as lines, as a.txt" is hard to read
+        wish = self.wish if self.wish[0].isupper() else draft.rng.choice(verbs).format(self.wish)
         command = self.command if "@b" in self.command else f"{self.command} > @b"
         draft.ask(wish, command, result=path, a=item.path, b=path, **_shown(values))
         return draft.put(self.gives, path, data)

@@ -118,7 +118,7 @@ def _template(draft: ChoreDraft, item: WorkItem) -> WorkItem:
     draft.give(source, lines(rows))
     draft.see(item.path)
     draft.see(source)
-    draft.ask("@t is a template. Write it to @b with the value that a key has in @a in the place of each {{key}}.",
+    draft.ask("@t is a template. Write it to @b with the value of each key in @a in the place of {{key}}.",
               "sed 's/^\\(.*\\) = \\(.*\\)$/s|{{\\1}}|\\2|g/' @a > t.tmp", "sed -f t.tmp @t > @b; rm t.tmp",
                   result=path,
               a=item.path, b=path, t=source)  # fmt: skip
@@ -478,7 +478,7 @@ def _post(draft: ChoreDraft, item: WorkItem) -> WorkItem:
     draft.see(item.path)
     draft.ask("Write to @b the HTTP request that sends @a: the lines 'POST /@n HTTP/1.1', 'Host: @h.example' and "
               "'Content-Length: ' with the number of bytes of @a, each ended by CR and LF, an empty line that is "
-              "ended so too, and then the bytes of @a.",
+              "ended in the same way, and then the bytes of @a.",
               "printf 'POST /@n HTTP/1.1\\r\\nHost: @h.example\\r\\nContent-Length: "
                   "%d\\r\\n\\r\\n' $(wc -c < @a) > @b", "cat @a >> @b",
                   result=path, a=item.path, b=path, h=host, n=SUFFIXES[item.form])  # fmt: skip

@@ -146,7 +146,7 @@ TABLES = (
            f"(echo @x,count; tail -n +2 @a | {_AWK} '{{n[$@c]++}} END {{for (k in n) "
            "print k \",\" n[k]}' | LC_ALL=C sort)", _tally, _group),
     Derive("add a column", "table", "table", "the table @a with one more column at the end, total: the sum of @x and "
-           "@y",
+           "@y,",
            f"{_AWK_CSV} 'NR == 1 {{print $0, \"total\"; next}} {{print $0, $@c + $@d}}' @a",
            lambda t, c, d, **_: ((*t[0], "total"), *((*row, str(int(row[c]) + int(row[d]))) for row in t[1:])),
            _two_numbers),

@@ -224,8 +224,9 @@ CLEANING = (
            "sed 's/ *$//' @a", _each(lambda rng, row: row + " " * rng.choice((0, 0, 1, 3)))),
     _dirty("blanks at the start", "text", "Some lines of @a begin with blanks. Write them without these to @b.",
            "sed 's/^ *//' @a", _each(lambda rng, row: " " * rng.choice((0, 0, 2, 4)) + row)),
-    _dirty("runs of blanks", "text", "The words of @a have one or more blanks between them. Write the text with "
-           "exactly one to @b.", "tr -s ' ' < @a", _each(lambda rng, row: row.replace(" ", " " * rng.randint(1, 3)))),
+    _dirty("runs of blanks", "text", "The words of @a have one or more blanks between them. Write the text to @b "
+           "with exactly one blank between two words.", "tr -s ' ' < @a",
+           _each(lambda rng, row: row.replace(" ", " " * rng.randint(1, 3)))),
     _dirty("ends of lines", "text", "The lines of @a end as Windows ends them, in CR and LF. Write them to @b as "
            "Unix does, with LF alone.", "tr -d '\\r' < @a", _each(lambda rng, row: f"{row}\r")),
     _dirty("tabs", "text", "The words of @a have tabs between them. Write the text to @b with a blank for each tab.",
