@@ -66,7 +66,7 @@ def played(task: Path, at: Path, command: str) -> Played:
     return Played(reward, shown.stdout + judging.stderr, logs / "verifier")
 
 
-def folders(out: Path, env_id: str, count: int = 2, **settings: Any) -> list[Path]:
+def folders(out: Path, env_id: str, count: int = 8, **settings: Any) -> list[Path]:
     write_tasks(env_id, out, count, **settings)
     return sorted(out.iterdir())
 
