@@ -7,7 +7,8 @@
 
 It may be killed at any time and begun again: a run that was cut short goes on, one that has ended is read. After each
 run the JSON, the table in docs/real_models.md and the figure are written anew. "Zero-shot" is the model as it is,
-"before" is after the warm start, "after" after reinforcement learning: success on held-out tasks, with 95 % intervals.
+"before" is after the warm start, "after" after reinforcement learning: success on held-out tasks, with 95 % intervals;
+of self-play, the share of matches with a random player that were not lost.
 A task has learned where the sampled intervals of before and after are apart. Tokens are those that were sampled in
 training. Of a run that has ended its checkpoints and its policy (2 GB) are removed, unless --keep is given.
 """
@@ -26,6 +27,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from rlvr.agents.evaluation.statistics import wilson
 from rlvr.algorithms.config import load_config
 from rlvr.algorithms.runs.run_folder import read_jsonl
 
@@ -49,6 +51,7 @@ TASKS: dict[str, tuple[str, tuple[str, ...]]] = {
         "reverse",
         "sums",
         "letter_counts",
+        "dilemma_selfplay",
         "kuhn_selfplay",
         "guess_number",
         "gsm8k",
@@ -110,6 +113,13 @@ def success_of(record: Row, way: str) -> list[float]:
     return [round(record[f"{way}_{name}"], 4) for name in ("success", "low", "high")]
 
 
+def not_lost(record: Row, way: str) -> list[float]:
+    """The share of matches with a random player that were not lost, and its 95 % interval."""
+    score = record["panel"][way]["random"]
+    share, matches = score["not_lost"], score["matches"]
+    return [round(value, 4) for value in (share, *wilson(share * matches, matches))]
+
+
 def figures(task: str, seed: int, folder: Path) -> Row:
     """What a run that has ended came to."""
     metrics, timing = read_jsonl(folder / "metrics.jsonl"), read_jsonl(folder / "timing.jsonl")
@@ -117,10 +127,10 @@ def figures(task: str, seed: int, folder: Path) -> Row:
     evaluations = {record["name"]: record for record in metrics if record["phase"] == "evaluation"}
     row: Row = {"task": task, "seed": seed, "steps": len(train_steps), "tasks": evaluations["after"]["tasks"]}
     for name in ("before", "after"):
-        row[name] = {way: success_of(evaluations[name], way) for way in ("greedy", "sampled")}
+        of_way = not_lost if "panel" in evaluations[name] else success_of
+        row[name] = {way: of_way(evaluations[name], way) for way in ("greedy", "sampled")}
         if "exploitability" in evaluations[name]:
             row[name]["exploitability"] = round(evaluations[name]["exploitability"], 4)
-            row[name]["not_lost"] = evaluations[name]["panel"]["sampled"]["random"]["not_lost"]
     row["rewards"] = [round(record["reward"], 4) for record in train_steps]
     row["signal"] = round(statistics.fmean(record["groups_with_signal"] for record in train_steps), 3)
     config = load_config(folder / "config.yaml")
@@ -158,14 +168,16 @@ def table(record: Row) -> str:
         cells = [task, str(len(rows)), interval(zero["sampled"]) if zero else "as before"]
         for way in ("sampled", "greedy"):
             for name in ("before", "after"):
-                cells.append("; ".join(interval(row[name][way]) for row in rows))
+                cells.append("; ".join(interval(row[name].get(way)) for row in rows))
         cells.append(f"{sum(map(learned, rows))} of {len(rows)}")
         cells += [f"{statistics.fmean(row[name] for row in rows):,.0f}" for name in ("tokens", "cpu_seconds")]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def interval(success: list[float]) -> str:
+def interval(success: list[float] | None) -> str:
+    if success is None:
+        return "not measured"
     return f"{success[0]:.2f} ({success[1]:.2f} to {success[2]:.2f})"
 
 

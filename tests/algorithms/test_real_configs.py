@@ -70,6 +70,17 @@ def test_the_curves_are_tabled_as_they_were_measured(monkeypatch: pytest.MonkeyP
     assert real_models.folder_of(Path("runs"), "calculator, LoRA 16", 1) == Path("runs/calculator-LoRA-16-1")
 
 
+def test_self_play_is_measured_by_matches_with_a_random_player(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import real_models
+
+    scores = {"random": {"not_lost": 0.75, "matches": 64}}
+    share, low, high = real_models.not_lost({"panel": {"sampled": scores}}, "sampled")
+    assert share == 0.75
+    assert 0.62 < low < 0.64
+    assert 0.83 < high < 0.85
+
+
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     import real_models
