@@ -60,6 +60,11 @@ def test_a_port_that_is_none_is_said_and_no_traceback(capsys, command, port):
     ("option", "message"),
     [
         ("--episodes=0", "--episodes must be at least 1, got 0"),
+        ("--episodes=1000001", "--episodes must be at most 1,000,000, got 1000001"),
+        ("--temperature=nan", "--temperature must be at least 0, got nan"),
+        ("--temperature=inf", "--temperature must be at most 100, got inf"),
+        ("--temperature=-1", "--temperature must be at least 0, got -1"),
+        ("--out=/dev/full", "/dev/full is no plain file: name a JSONL file of episodes"),
         ("--samples=0", "--samples must be at least 1, got 0"),
         ("--seed=-1", "--seed must be at least 0, got -1"),
         ("--batch-size=0", "--batch-size must be at least 1, got 0"),

@@ -28,12 +28,14 @@ def read_episodes(path: Path) -> list[Episode]:
     """The episodes of a JSONL file; none when there is no file. A torn last line is left out, and stays in the file.
 
     Raises:
-        ValueError: a line before the last is not an episode, or the path is a folder.
+        ValueError: a line before the last is not an episode, or the path is a folder or a device.
     """
     if not path.exists():
         return []
     if path.is_dir():
         raise ValueError(f"{path} is a folder: name a JSONL file of episodes in it")
+    if path.is_char_device():  # reading /dev/full never ends
+        raise ValueError(f"{path} is a device: name a JSONL file of episodes")
     whole = path.read_bytes().split(b"\n")[:-1]
     return [episode_of_line(line, number, path) for number, line in enumerate(whole, 1) if line.strip()]
 

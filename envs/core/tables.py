@@ -150,7 +150,8 @@ def _mapped(
         row = dict(raw) | {name: look_up(raw, column) for name, column in mapping.items()}
         missing = [mapping.get(column, column) for column in source.columns if row.get(column) is None]
         if missing:
-            others = did_you_mean(missing[0], map(str, raw), "it has")
+            is_empty = missing[0] in raw
+            others = ", whose column is empty there" if is_empty else did_you_mean(missing[0], map(str, raw), "it has")
             raise DataError(f"row {number} of {location} lacks {', '.join(missing)}{others}")
         yield row
 

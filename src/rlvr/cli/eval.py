@@ -32,7 +32,8 @@ _NOT_MEASURED = (
     "env", "price", "traceback", "allow_code", "new",
 )  # fmt: skip
 LINE_SECONDS = 10.0  # between two lines on the progress, where there is no terminal
-_LEAST = {"episodes": 1, "samples": 1, "seed": 0, "concurrency": 1, "batch_size": 1, "max_new_tokens": 1}
+_COUNTS = dict.fromkeys(("samples", "concurrency", "batch_size", "max_new_tokens"), (1, math.inf))
+_RANGES = {"episodes": (1, 10**6), "temperature": (0, 100), "seed": (0, math.inf), **_COUNTS}
 
 
 def evaluate(options: argparse.Namespace, rest: list[str]) -> int:
@@ -47,9 +48,10 @@ def evaluate(options: argparse.Namespace, rest: list[str]) -> int:
         take_sampling,
     )
 
-    for name, least in _LEAST.items():
-        if (value := getattr(options, name)) is not None and value < least:
-            raise ValueError(f"--{name.replace('_', '-')} must be at least {least}, got {value}")
+    for name, (least, most) in _RANGES.items():
+        if (value := getattr(options, name)) is not None and not least <= value <= most:
+            limit = f"at most {most:,}" if value > most else f"at least {least}"
+            raise ValueError(f"--{name.replace('_', '-')} must be {limit}, got {value}")
     settings = settings_of(options)
     suite = pinned_suite(options, settings) if options.suite is not None else None
     agents = each_agent(options, suite)
@@ -95,9 +97,8 @@ def _entries(
     else:
         entries = {}
         for env_id in options.env:
-            settings = env_settings(configs, env_id, set_values)
+            trained |= (settings := env_settings(configs, env_id, set_values))
             entries[env_id] = ({**settings, **set_values}, options.episodes)
-            trained |= settings
     entries = {env_id: (with_test_split(env_id, settings), count) for env_id, (settings, count) in entries.items()}
     for env_id, (settings, _) in entries.items():
         require_registered(env_id, settings)
@@ -128,8 +129,8 @@ def _measure(
             return _dry_run(plans, options)
         options.new = options.out is None  # nobody has named a file
         if options.new:
-            names = (env_id.removeprefix("rlvr/") for env_id in entries)
-            options.out = _new_record(suite.name if suite is not None else "+".join(names), options.agent)
+            names = "+".join(env_id.removeprefix("rlvr/") for env_id in entries)
+            options.out = _new_record(names if suite is None else suite.name, options.agent)
         if options.out is not None:
             kept = {**vars(options), "command": "eval", **env_settings, "suite": suite and suite.digest}
             _same_evaluation(options.out, kept)
@@ -465,6 +466,8 @@ def _same_evaluation(record: Path, options: dict[str, Any]) -> None:
     """Write what is measured beside the record; refuse to go on with a record of something else."""
     from rlvr.agents.evaluation.records import options_beside
 
+    if record.exists() and not record.is_file():
+        raise ValueError(f"{record} is no plain file: name a JSONL file of episodes")
     settings = {name: str(value) for name, value in options.items() if name not in _NOT_MEASURED}
     beside = options_beside(record)
     record.parent.mkdir(parents=True, exist_ok=True)
@@ -472,14 +475,11 @@ def _same_evaluation(record: Path, options: dict[str, Any]) -> None:
         try:
             before = load_json(beside.read_text(encoding="utf-8"))
         except ValueError:
-            before = None
+            before = {}
         if not isinstance(before, dict) or "command" not in before:
             raise ValueError(f"{beside} does not hold the options of an evaluation: remove it, or give another --out")
-        changed = sorted(
-            name
-            for name in {*before, *settings} - {*_NOT_MEASURED}
-            if before.get(name, "None") != settings.get(name, "None")
-        )
+        names = sorted({*before, *settings} - {*_NOT_MEASURED})
+        changed = [name for name in names if before.get(name, "None") != settings.get(name, "None")]
         if changed and record.exists():
             raise ValueError(f"{record} was made with another {', '.join(changed)}: give another --out")
     write_whole(beside, json.dumps(settings, indent=1))
