@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from rlvr.agents.models.attention import Attention
 from rlvr.algorithms.recipe.presets import name_objects
@@ -14,7 +14,28 @@ from rlvr.algorithms.recipe.presets import name_objects
 class Section(BaseModel):
     """Closed and frozen; the text under a field is its help."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_switch_for_a_number(cls, value: Any, field: ValidationInfo) -> Any:
+        return require_no_switch(value, cls.model_fields[field.field_name or ""].annotation)
+
+
+def require_no_switch(value: Any, annotation: Any) -> Any:
+    """The value. YAML reads ``yes`` and ``on`` as true, which Python takes for the number 1.
+
+    Raises:
+        ValueError: it is a switch, and a field of this type takes none.
+    """
+    if isinstance(value, bool) and not _takes_switch(annotation):
+        raise ValueError("Input should not be yes or no")
+    return value
+
+
+def _takes_switch(annotation: Any) -> bool:
+    parts = get_args(annotation)
+    return annotation in (bool, Any) or isinstance(annotation, bool) or any(map(_takes_switch, parts))
 
 
 POLICY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}")
@@ -31,7 +52,7 @@ class EngineSection(Section):
     """tinker: the base model's name there; model.name says where its tokenizer is."""
     api_key_env: str = ""
     """tinker: environment variable that holds the key; by default TINKER_API_KEY."""
-    deadline: float = Field(default=1800.0, gt=0, allow_inf_nan=False)
+    deadline: float = Field(default=1800.0, gt=0)
     """tinker: seconds that one request may take, waiting its turn included."""
 
     @model_validator(mode="after")
@@ -56,7 +77,7 @@ class SamplerSection(Section):
     """vllm-server: the model's name there; by default the only one that it serves."""
     api_key_env: str = ""
     """vllm-server: environment variable that holds the server's key."""
-    deadline: float = Field(default=600.0, gt=0, allow_inf_nan=False)
+    deadline: float = Field(default=600.0, gt=0)
     """vllm-server: seconds that one reply may take, retries included."""
     concurrency: int = Field(default=256, ge=1)
     """Replies that are sampled at once; the next begins as soon as one has ended."""
@@ -141,7 +162,7 @@ class EnvSection(Section):
     """Threads that step environments; 0 for environments that only compute. With backend ray, as many actors."""
     backend: Literal["local", "ray"] = "local"
     """Where environments live: in this process, or in actors of Ray: of RAY_ADDRESS, else on this machine."""
-    timeout: float | None = Field(default=120.0, gt=0, allow_inf_nan=False)
+    timeout: float | None = Field(default=120.0, gt=0)
     """Seconds that a reset or a step may take; then its episode is invalid, and the run goes on. null sets no limit."""
     servers: tuple[str, ...] = ()
     """Addresses of `rlvr serve`: one episode after another is played at the next; without them, in this process."""
@@ -284,7 +305,7 @@ class LearnerSection(Section):
     schedule: Literal["constant", "linear"] = "constant"
     """What the learning rate does after warming up; linear falls to a tenth at the last step."""
     # g <- g min(1, max_grad_norm / |g|)
-    max_grad_norm: float = Field(default=1.0, gt=0)
+    max_grad_norm: float = Field(default=1.0, gt=0, allow_inf_nan=True)
     """Gradients are clipped to this norm."""
     epochs: int = Field(default=1, ge=1)
     """Passes over each batch of episodes."""
@@ -294,7 +315,7 @@ class LearnerSection(Section):
     reference_every: int = Field(default=0, ge=0)
     """Steps after which the reference policy of a KL term is taken anew; 0 keeps that of the start."""
     # c_s = c_1 (c_S / c_1)^((s - 1) / (S - 1)): magnetic mirror descent with a temperature that falls, 2206.05825
-    kl_coef_end: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    kl_coef_end: float | None = Field(default=None, gt=0)
     """The KL term's coefficient at the last step; from overrides.kl_coef it gets there geometrically. null keeps it."""
     # a <- d a + (1 - d) theta after each step: 1412.6980; R-NaD, 2206.15378, plays and saves such an average
     ema: float = Field(default=0.0, ge=0, lt=1)

@@ -27,6 +27,7 @@ from rlvr.algorithms.config.sections import (
     SelectionSection,
     SelfPlaySection,
     WarmStartSection,
+    require_no_switch,
 )
 from rlvr.algorithms.config.tinker_limits import why_not
 from rlvr.algorithms.config.yaml_text import read_yaml_file
@@ -67,10 +68,10 @@ class TrainConfig(Section):
     steps: int = Field(default=30, ge=0)
     """Reinforcement learning steps."""
     # B = prompts x group_size episodes a step
-    prompts: int = Field(default=32, ge=1)
+    prompts: int = Field(default=32, ge=1, le=10**6)
     """Tasks a step."""
     # GRPO's baseline is a mean over these: 2402.03300
-    group_size: int = Field(default=8, ge=1)
+    group_size: int = Field(default=8, ge=1, le=10**6)
     """Episodes on each task."""
     seed: int = Field(default=0, ge=0)
     """Decides the weights of rlvr/tiny, the tasks and the sampling."""
@@ -271,16 +272,17 @@ def _typed(overrides: dict[str, Any]) -> dict[str, Any]:
             near = hint(name, kinds) or f"; choices: {', '.join(kinds)}"
             raise ValueError(f"overrides.{name}: a preset has no such choice{near}")
         try:
-            typed[name] = kinds[name].validate_python(value)
-        except ValidationError as error:
-            raise ValueError(f"overrides.{name}: {error.errors()[0]['msg']}, got {value!r}") from error
+            typed[name] = TypeAdapter(kinds[name]).validate_python(require_no_switch(value, kinds[name]))
+        except ValueError as error:
+            message = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+            raise ValueError(f"overrides.{name}: {message}, got {value!r}") from error
     return typed
 
 
 @cache
-def _choices() -> dict[str, TypeAdapter[Any]]:
+def _choices() -> dict[str, Any]:
     described = ("name", "arxiv", "note")
-    return {name: TypeAdapter(kind) for name, kind in get_type_hints(Preset).items() if name not in described}
+    return {name: kind for name, kind in get_type_hints(Preset).items() if name not in described}
 
 
 def load_config(source: dict[str, Any] | str | Path) -> TrainConfig:
@@ -336,7 +338,8 @@ def _explain_one(detail: dict[str, Any]) -> str:
     where = ".".join(map(str, (*section, name)))
     if detail["type"] != "extra_forbidden":
         message = str(detail["msg"]).removeprefix("Value error, ")
-        of_ours = detail["type"] == "value_error"  # one of ours, which names what was given
+        # one of ours, which names what was given
+        of_ours = detail["type"] == "value_error" and not message.startswith("Input ")
         return message if of_ours else f"{where}: {message}, got {detail['input']!r}"
     owner: Any = TrainConfig
     for part in section:

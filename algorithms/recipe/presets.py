@@ -8,6 +8,7 @@ library compares the name of an algorithm. Nothing here needs torch.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -79,6 +80,9 @@ class Preset(Choices):
         one_of("kl_in", self.kl_in, KL_IN)
         for name in self.filters:
             one_of("filter", name, FILTERS)
+        for name, value in vars(self).items():
+            if isinstance(value, float) and not math.isfinite(value) and (name, value) != ("ratio_max", math.inf):
+                raise ValueError(f"{name} must be a finite number, not {value}")
         self._check_ratio()
         self._check_kl()
         self._check_corrections()

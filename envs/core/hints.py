@@ -8,8 +8,10 @@ from typing import Any
 
 
 def nearest(name: object, names: Iterable[str]) -> str | None:
-    """The known name that is spelt most alike; None where none is like it."""
-    return next(iter(difflib.get_close_matches(str(name)[:100], list(names), 1)), None)
+    """The known name that is spelt most alike, capitals aside; None where none is like it."""
+    by_small = {each.casefold(): each for each in names}
+    near = difflib.get_close_matches(str(name)[:100].casefold(), by_small, 1)
+    return by_small[near[0]] if near else None
 
 
 def did_you_mean(name: object, allowed: Iterable[str], otherwise: str = "there are") -> str:
@@ -38,7 +40,7 @@ def one_of(what: str, value: str, allowed: Collection[str]) -> None:
         ValueError: says which are, and the nearest.
     """
     if value not in allowed:
-        raise ValueError(f"unknown {what} {value!r}{hint(value, allowed)}; allowed: {', '.join(allowed)}")
+        raise ValueError(f"unknown {what} {value!r}; allowed: {', '.join(allowed)}{hint(value, allowed)}")
 
 
 def with_near_flag(message: str, flags: Iterable[str]) -> str:

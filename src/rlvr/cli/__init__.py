@@ -86,6 +86,8 @@ def _explain(error: Exception, traceback: bool, words: list[str]) -> int:
         text, status = f"the environment cannot be made with these settings: {one_line(error)}", 2
     elif isinstance(origin, FloatingPointError):  # what diverges
         text, status = one_line(error), 1
+    elif isinstance(origin, MemoryError):
+        text, status = "this machine's memory is not enough for the numbers that were asked for: ask for less", 2
     elif isinstance(origin, BUGS):
         what = f"{type(origin).__name__} {_place(origin)}: {one_line(error)}"
         text = f"this is a bug, and no mistake of yours: {what}; please report it with what --traceback shows"

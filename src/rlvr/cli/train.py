@@ -50,6 +50,8 @@ def plan(options: argparse.Namespace, rest: list[str]) -> int:
         from rlvr.cli.train_command import parse
     except ModuleNotFoundError as error:
         raise ImportError(f'a config needs {error.name}: pip install "rlvr[train]"') from error
+    if any(word.partition("=")[0] == "--config" for word in rest):
+        raise ValueError("`rlvr plan` takes the config without --config: rlvr plan FILE")
     flags = [f"--{name.replace('_', '-')}" for name in vars(options)]
     config, _ = parse(["--config", str(options.config), *rest], flags)
     if options.measure:
