@@ -143,7 +143,10 @@ def _chore(chore: Chore) -> HarborTask:
             path: {name: _digest(content) for name, content in files.items()} for path, files in chore.archives.items()
         },
     }
-    asked = f"{chore.text}\n\nWork in /app: paths are relative to it. All other files there must stay as they are.\n"
+    asked = (
+        f"{chore.text}\n\nWork in /app: paths are relative to it. All other files there must stay as they are, and "
+        "each line of a text, the last too, ends in a newline.\n"
+    )
     variables = {name: text for name, text in VARIABLES.items() if name.startswith("GIT_")}
     return HarborTask(asked, chore.files, expected, "\n".join(commands) + "\n", variables)
 

@@ -134,7 +134,8 @@ class Terminal(Task[TerminalState]):
         "a folder of your own without network, and the screen comes back. Write key presses only, no explanation: text "
         "stands for itself, <Enter>, <Tab>, <Esc>, <BS>, <Up>, <Down>, <Left>, <Right>, <PgDn>, <C-c> and the like "
         "are keys, <Down*3> is a key three times, <Wait> waits, <Lt> is the character <. A command needs its <Enter>. "
-        "Files that the task does not name must stay as they are. When it is finished, reply with <Done> alone."
+        "Files that the task does not name must stay as they are, and each line of a text, the last too, ends in a "
+        "newline. When it is finished, reply with <Done> alone."
     )
 
     def __init__(self, *, holdout: str = "families") -> None:
