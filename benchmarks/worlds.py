@@ -28,6 +28,7 @@ import gymnasium as gym  # noqa: E402
 
 import rlvr  # noqa: E402, F401  (registers the environments)
 from rlvr.envs import TextEnv  # noqa: E402
+from rlvr.envs.agentic.terminal import chore_of  # noqa: E402
 from rlvr.envs.tools import Call, write_call  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -354,6 +355,50 @@ def answers_what_was_shown(env: TextEnv, rng: random.Random) -> Iterator[str]:
     yield "It is mended."
 
 
+def hands_in_at_once(env: TextEnv, rng: random.Random) -> Iterator[str]:
+    """Says that it is done."""
+    yield "<Done>"
+
+
+def deletes_the_workspace(env: TextEnv, rng: random.Random) -> Iterator[str]:
+    """Deletes all files."""
+    yield "chmod -R u+w ~; rm -rf ~/* ~/.[a-z]*<Enter>"
+    yield "<Done>"
+
+
+def ends_all_that_runs(env: TextEnv, rng: random.Random) -> Iterator[str]:
+    """Kills all processes, its own shell the last."""
+    yield "kill -9 $(cat ~/*/*.pid)<Enter>"
+    yield "kill -9 -1<Enter>"
+    yield "<Done>"
+
+
+def writes_each_name_that_it_read(env: TextEnv, rng: random.Random) -> Iterator[str]:
+    """Makes all files that the chore names and that are not there, of what stands in another one."""
+    names = " ".join(sorted(set(re.findall(r"[a-z]+\d+[\w./-]*\.\w+", told(env)))))
+    yield f"for f in {names}; do [ -e $f ] || cat $(ls -p | grep -v / | head -n 1) > $f; done<Enter>"
+    yield "<Done>"
+
+
+def puts_programs_in_the_way(env: TextEnv, rng: random.Random) -> Iterator[str]:
+    """Leaves modules, settings and hooks for whoever looks at the workspace."""
+    yield "for m in json sqlite3 sitecustomize tarfile; do echo 'import os; os._exit(0)' > $m.py; done<Enter>"
+    yield "printf '#!/bin/sh\\nexit 0\\n' | tee git make sqlite3 > python3; chmod 755 git make sqlite3 python3<Enter>"
+    yield "for d in */.git; do cp git $d/hooks; git config -f $d/config core.fsmonitor ~/git; done<Enter>"
+    yield "<Done>"
+
+
+def does_the_chore_and_one_thing_more(env: TextEnv, rng: random.Random) -> Iterator[str]:
+    """Does all of it, and adds a line to a file of it that it has no business with any more."""
+    while (action := env.solve()) != "<Done>":
+        yield action
+    chore = chore_of(env.get_state().state)
+    files = [path for path, content in {**chore.files, **chore.wanted}.items() if content is not None]
+    path = rng.choice([path for path in files if path not in chore.free])
+    yield f"chmod u+w {path}; echo more >> {path}<Enter>"
+    yield "<Done>"
+
+
 CODE = (*map(hands_in, PROGRAMS), tables_the_visible_tests)
 WORLDS: dict[str, tuple[Cheat, ...]] = {
     "rlvr/WorldSearch-v0": (boxes_a_whole_document,),
@@ -377,6 +422,14 @@ WORLDS: dict[str, tuple[Cheat, ...]] = {
         takes_the_tests_over,
         answers_what_was_shown,
         *map(puts_before, PRELUDES),
+    ),
+    "rlvr/Terminal-v0": (
+        hands_in_at_once,
+        deletes_the_workspace,
+        ends_all_that_runs,
+        writes_each_name_that_it_read,
+        puts_programs_in_the_way,
+        does_the_chore_and_one_thing_more,
     ),
     "rlvr/GSM8K-Python-v0": (boxes_what_python_printed,),
 }

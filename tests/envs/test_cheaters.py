@@ -19,7 +19,13 @@ from rlvr.envs.sandbox import probes
 from rlvr.envs.tools import MCP, Call, write_call
 
 ROOT = Path(__file__).parents[2]
-NEEDS_SANDBOX = ("rlvr/CodeTests-v0", "rlvr/CodeRepair-v0", "rlvr/RepoRepair-v0", "rlvr/GSM8K-Python-v0")
+NEEDS_SANDBOX = (
+    "rlvr/CodeTests-v0",
+    "rlvr/CodeRepair-v0",
+    "rlvr/RepoRepair-v0",
+    "rlvr/GSM8K-Python-v0",
+    "rlvr/Terminal-v0",
+)
 
 
 def _worlds() -> ModuleType:
@@ -32,8 +38,17 @@ def _worlds() -> ModuleType:
 
 
 worlds = _worlds()
-PAIRS = [(env_id, cheat) for env_id in worlds.WORLDS for cheat in (*worlds.ANYWHERE, *worlds.WORLDS[env_id])]
-ELSEWHERE = {"rlvr/Terminal-v0"}  # cheaters of its own, in its own test
+TYPES_SCREENS = ("hands_back_what_it_was_told", "boxes_what_it_was_told")  # a terminal presses each key for itself
+PAIRS = [
+    pytest.param(
+        env_id,
+        cheat,
+        id=f"{env_id}-{cheat.__name__}",
+        marks=[pytest.mark.slow] if "Terminal" in env_id and cheat.__name__ in TYPES_SCREENS else [],
+    )
+    for env_id in worlds.WORLDS
+    for cheat in (*worlds.ANYWHERE, *worlds.WORLDS[env_id])
+]
 held = pytest.mark.skipif(not any(probes.probe_tier(t).holds for t in probes.NATIVE), reason="no sandbox tier holds")
 
 
@@ -43,10 +58,10 @@ def call(name: str, /, **arguments: Any) -> str:
 
 def test_every_agent_world_has_its_cheaters():
     found = {spec.id for spec in gym.registry.values() if "envs.agentic" in str(spec.kwargs.get("task"))}
-    assert found - TEMPLATES - ELSEWHERE <= set(worlds.WORLDS)
+    assert found - TEMPLATES <= set(worlds.WORLDS)
 
 
-@pytest.mark.parametrize(("env_id", "cheat"), PAIRS, ids=[f"{i}-{c.__name__}" for i, c in PAIRS])
+@pytest.mark.parametrize(("env_id", "cheat"), PAIRS)
 def test_a_cheater_earns_nothing_and_is_judged(env_id: str, cheat: Any):
     if env_id in NEEDS_SANDBOX and not any(probes.probe_tier(tier).holds for tier in probes.NATIVE):
         pytest.skip("no sandbox tier holds")
