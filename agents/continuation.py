@@ -28,10 +28,11 @@ class CannotReplay(ValueError):
 
 @dataclass(slots=True)
 class BranchStart:
-    """Where an agent continues: an environment for it alone, and the conversation so far."""
+    """Where an agent continues: an environment for it alone, the conversation so far, and actions to play before it."""
 
     env: TextEnv
     conversation: Conversation
+    prefix: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -136,7 +137,7 @@ def _activate(start: BranchStart) -> ActiveEpisode:
     message = conversation.messages[-1]
     episode = Episode(env_id="", key=conversation.key, seed=0)
     episode.turns.append(Turn(message["content"], message["role"], "", "stop"))
-    active = ActiveEpisode(start.env, episode, conversation)
+    active = ActiveEpisode(start.env, episode, conversation, prefix=start.prefix)
     active.make = lambda: _FromBranch(fresh.fork(), message["content"])
     return active
 

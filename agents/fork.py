@@ -45,6 +45,7 @@ def fork(recorded: Episode, turn: int, origin: Mapping[str, Any] | None = None) 
         terminated=False,
         truncated=False,
         training={},
+        prefix=min(recorded.prefix, turn),
         forked_from={**(origin or {}), "key": recorded.key, "turn": turn, "by": []},
     )
 

@@ -226,8 +226,21 @@ def test_an_evaluation_has_no_prefix_and_training_does(tmp_path: Path, changes: 
     assert all(record["prefix_turns"] > 0 for record in callback.of("train"))
 
 
-def test_a_run_that_goes_on_ends_in_the_same_bytes(tmp_path: Path, monkeypatch):
-    changes = {"prefix": {"share": 0.5, "gain": 0.2}, "steps": 4, **SHORT}
+def test_tasks_that_were_drawn_ahead_keep_their_prefixes(sample):
+    run, _ = sample
+    asked = run.collector.draw_ahead(7)
+    assert any(request.prefix for request in asked)
+    run.collector.load_state_dict(json.loads(json.dumps(run.collector.state_dict())))
+    assert run.collector.draw_ahead(7) == asked
+    assert len({*asked}) == len(asked), "whoever plays ahead knows them by what they are"
+
+
+PAUSES = {"selection": {"filters": ["partial_rollouts"]}, "sampling": {"max_new_tokens": 6, "segment": 3}}
+
+
+@pytest.mark.parametrize("more", [{}, pytest.param(PAUSES, marks=pytest.mark.slow)])
+def test_a_run_that_goes_on_ends_in_the_same_bytes(tmp_path: Path, monkeypatch, more: dict[str, Any]):
+    changes = {"prefix": {"share": 0.5, "gain": 0.2}, "steps": 4, **SHORT, **more}
     Trainer(small(tmp_path / "whole", **changes), Callback()).run()
     stop_and_resume(tmp_path / "stopped", 3, monkeypatch, **changes)
     assert differences(tmp_path / "whole", tmp_path / "stopped") == []
