@@ -17,6 +17,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from rlvr.adapters.fleet.forwarding_env import ForwardingEnv
 from rlvr.adapters.versions import require
 from rlvr.envs.core.code_rule import make_env
 from rlvr.envs.tasks.digests import env_digest
@@ -47,13 +48,13 @@ class EnvHolder:
         described["served_id"] = type(inner).__name__ if spec is None else spec.id
         return described | {"env_digest": env_digest(self._first)}
 
-    def call(self, key: int, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(self, key: int, name: str, arguments: dict[str, Any]) -> Any:
         """The result of a method of the environment under ``key``, which is made with its first reset."""
         if key not in self._envs:
             if name != "reset":
                 raise gym.error.ResetNeeded("no episode is under way: call reset() before anything else")
             self._envs[key] = self._make()
-        return self._envs[key].get_wrapper_attr(name)(*args, **kwargs)
+        return self._envs[key].get_wrapper_attr(name)(**arguments)
 
     def pid(self) -> int:
         """The actor's process."""
@@ -131,7 +132,7 @@ class ActorPool:
             self.ray.kill(actor)
 
 
-class RayEnv(gym.Env[Any, str]):
+class RayEnv(ForwardingEnv):
     """One environment in an actor. The same seeds and actions give what they give directly, infos included.
 
     An actor that dies costs the episodes that were under way in it: their next step raises, and their next ``reset``
@@ -183,27 +184,7 @@ class RayEnv(gym.Env[Any, str]):
 
     def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Play an action."""
-        return self._call("step", action)  # type: ignore[no-any-return]
-
-    def render(self) -> Any:
-        """What the environment renders."""
-        return self._call("render")
-
-    def solve(self) -> str:
-        """The expert's next action."""
-        return self._call("solve")  # type: ignore[no-any-return]
-
-    def direct_answer(self) -> str | None:
-        """The final answer without the work that leads to it; None where there is no work to skip."""
-        return self._call("direct_answer")  # type: ignore[no-any-return]
-
-    def get_state(self) -> Any:
-        """A snapshot of the episode."""
-        return self._call("get_state")
-
-    def set_state(self, state: Any) -> None:
-        """Go on from a snapshot, of any environment spawned from the same one."""
-        self._call("set_state", state)
+        return self._call("step", action=action)  # type: ignore[no-any-return]
 
     def close(self) -> None:
         """Close the environment in its actor."""
@@ -211,10 +192,10 @@ class RayEnv(gym.Env[Any, str]):
         if actor is not None:
             actor.close.remote(self._key)
 
-    def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+    def _call(self, name: str, **arguments: Any) -> Any:
         if self._actor is None:
             raise gym.error.ResetNeeded("no episode is under way: call reset() before anything else")
-        return self._pool.ask(self._actor, "call", self._key, name, args, kwargs)
+        return self._pool.ask(self._actor, "call", self._key, name, arguments)
 
 
 gym.register("rlvr-ray/Environment-v0", f"{__name__}:RayEnv", disable_env_checker=True, order_enforce=False)

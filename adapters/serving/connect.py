@@ -20,6 +20,7 @@ import gymnasium as gym
 from gymnasium.vector import AutoresetMode
 
 from rlvr.adapters.fleet.cluster import ClusterVectorEnv
+from rlvr.adapters.fleet.forwarding_env import ForwardingEnv
 from rlvr.adapters.fleet.members import DNS, HAS_NO_PLACE
 from rlvr.adapters.fleet.remote_vector import GONE, RemoteVectorEnv, space_of, step_of
 from rlvr.adapters.serving.connection import Access, RemoteError, WireConnection, error_of
@@ -73,7 +74,7 @@ class _Outage:
     since: float | None = None
 
 
-class RemoteEnv(gym.Env[Any, str]):
+class RemoteEnv(ForwardingEnv):
     """One session of a served environment. The same seeds and actions give what they give directly, infos included.
 
     Differences: ``get_state`` returns a name for a state that stays on the server. ``solve``,
@@ -171,26 +172,6 @@ class RemoteEnv(gym.Env[Any, str]):
         if not isinstance(action, str):
             raise TypeError(f"an action is the assistant's text, a str; got {type(action).__name__}")
         return step_of(self._ask("step", action=action))
-
-    def render(self) -> Any:
-        """What the served environment renders, as text."""
-        return self._call("render")
-
-    def solve(self) -> str:
-        """The expert's next action; only from a server with ``--expert``."""
-        return self._call("solve")  # type: ignore[no-any-return]
-
-    def direct_answer(self) -> str | None:
-        """The final answer without the work that leads to it; None where there is no work to skip."""
-        return self._call("direct_answer")  # type: ignore[no-any-return]
-
-    def get_state(self) -> str:
-        """The name of a snapshot, which lives as long as the session."""
-        return self._call("get_state")  # type: ignore[no-any-return]
-
-    def set_state(self, state: str) -> None:
-        """Go on from a snapshot of this session."""
-        self._call("set_state", state=state)
 
     def spawn(self) -> RemoteEnv:
         """Another session, over a connection of its own; of several servers, on the next."""
@@ -290,8 +271,8 @@ class RemoteEnv(gym.Env[Any, str]):
         self._connection.close()
         self._at, self._connection = at, connection
 
-    def _call(self, name: str, **fields: Any) -> Any:
-        return self._ask("call", name=name, **fields)["value"]
+    def _call(self, name: str, **arguments: Any) -> Any:
+        return self._ask("call", name=name, **arguments)["value"]
 
     def _ask(self, op: str, **fields: Any) -> dict[str, Any]:
         if self._session is None:
