@@ -25,8 +25,9 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# ([\w-]+\.(?:py|yaml))\n")
 NEEDS = re.compile(r"  # needs \w+")
 SHORT = {
-    r"^(\S+=\S+ )?rlvr train (?!--help)": " --steps 1 --prompts 2 --group-size 2 --evaluation.episodes 2"
-    " --warm-start.steps 2 --warm-start.mixed-steps 1",
+    r"^(\S+=\S+ )?rlvr train (?!--help)": " --steps 1 --prompts 2 --group-size 2 --evaluation.episodes 2",
+    # the environment of the page on bridges has no expert
+    r"^(\S+=\S+ )?rlvr train (?!--help|.*--env.id echo:)": " --warm-start.steps 2 --warm-start.mixed-steps 1",
     r"^rlvr arena": " --matches 2",
     r"^rlvr audit|rlvr audit --allow-code": " --tasks 2",
     r"^rlvr validate (?!.*--replay)": " --tasks 2",
@@ -144,3 +145,26 @@ def test_a_command_that_is_left_out_says_what_it_needs_where_the_reader_sees_it(
                 for line in code.replace("\\\n", " ").splitlines():
                     if re.search(r"--(vllm|endpoint|device)\b|sampler\.kind vllm|python examples/|inspect ", line):
                         assert NEEDS.search(line), f"{page.name}: {line}"
+
+
+@pytest.mark.slow
+def test_the_walk_from_a_served_model_to_its_evaluation(tmp_path: Path) -> None:
+    """The two commands of the page on agents, as they stand there but for the port."""
+    page = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
+    (block,) = [code for language, code in BLOCK.findall(page) if language == "bash" and "serve-model" in code]
+    serving, evaluating = (line.partition("  #")[0] for line in block.strip().splitlines())
+    child = subprocess.Popen(
+        ["bash", "-c", "exec " + serving.replace("--port 8000", "--port 0")],
+        cwd=tmp_path, env=environment(tmp_path) | {"PYTHONUNBUFFERED": "1"}, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    killer = threading.Timer(300, child.kill)
+    killer.start()
+    try:
+        assert child.stdout is not None
+        address = next(match[0] for line in child.stdout if (match := re.search(r"http://[\d.:]+", line)))
+        run(evaluating.replace("http://127.0.0.1:8000", address), tmp_path)
+        assert len((tmp_path / "tiny.jsonl").read_text().splitlines()) == 4
+    finally:
+        killer.cancel()
+        child.kill()
+        child.wait()

@@ -98,10 +98,16 @@ def demonstrations(
         failed: keep valid episodes that did not succeed, too.
 
     Raises:
-        ValueError: none succeeded.
+        ValueError: none succeeded, or the environment has no expert.
     """
+    try:
+        episodes = play(requests)
+    except NotImplementedError as error:
+        raise ValueError(
+            f"{play.env_id} has no expert to imitate: leave the warm start out, warm_start.steps 0"
+        ) from error
     sequences = []
-    for episode in play(requests):
+    for episode in episodes:
         if episode.success or (failed and episode.valid):  # an expert may fail where chance decides
             opening = len(episode.opening())
             ids, mask = renderer.render_demonstration(episode.messages(), episode.tools, opening)

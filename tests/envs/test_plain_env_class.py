@@ -371,6 +371,15 @@ def test_one_that_asks_for_a_box_reads_it_itself():
     assert env.step(f"<think>\\boxed{{3}}</think> It is \\boxed{{{number}}}")[1] == 1.0
 
 
+def test_a_warm_start_without_an_expert_is_one_sentence():
+    pytest.importorskip("torch", reason="training needs torch")
+    from rlvr.agents import ExpertAgent
+    from rlvr.algorithms.train.warm_start import demonstrations
+
+    with pytest.raises(ValueError, match="Plain has no expert to imitate: leave the warm start out"):
+        demonstrations(Rollout(Plain, ExpertAgent()), None, [RolloutRequest(seed=0)])
+
+
 def test_what_the_last_info_says_of_success_is_believed():
     result = evaluate(Rollout(Success, ConstantAgent("\\boxed{12}")), task_requests(None, 2))
     assert (result.success, result.reward) == (0.0, 5.0)
