@@ -56,6 +56,17 @@ def test_a_port_that_is_none_is_said_and_no_traceback(capsys, command, port):
     assert err == f"rlvr: {told}\n"
 
 
+@pytest.mark.parametrize("value", ["nan", "inf", "-1", "soon"])
+@pytest.mark.parametrize(
+    "command",
+    [("conform", "http://127.0.0.1:9/v1", "--timeout"), ("validate", GUESS, "--minutes"), ("serve", GUESS, "--ttl")],
+    ids=lambda command: command[0],
+)
+def test_a_time_that_is_none_is_one_sentence(capsys, command, value):
+    text = wrong(capsys, *command[:-1], f"{command[-1]}={value}")
+    assert f"argument {command[-1]}: a number from 0 on is wanted, got '{value}'" in text
+
+
 @pytest.mark.parametrize(
     ("option", "message"),
     [

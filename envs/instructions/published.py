@@ -46,6 +46,8 @@ class IFEval(TableTask):
         """The prompt, and its instructions with the arguments that are not null; each is tried on a text."""
         (prompt,) = texts(row, "prompt")
         names, arguments = (_listed(row[column]) for column in ("instruction_id_list", "kwargs"))
+        if not names:
+            raise ValueError("there is no instruction, and any text would follow none")
         if len(names) != len(arguments):
             raise ValueError(f"there are {len(names)} instructions and {len(arguments)} sets of arguments")
         given = [

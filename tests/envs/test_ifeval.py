@@ -194,6 +194,7 @@ def test_a_row_without_a_solution_has_no_expert(tmp_path):
     ("change", "message"),
     [
         ({"instruction_id_list": ["a:b"], "kwargs": [{}]}, "row 0: 'a:b' is no instruction"),
+        ({"instruction_id_list": [], "kwargs": []}, "row 0: there is no instruction"),
         ({"kwargs": [{}]}, "3 instructions and 1 sets of arguments"),
         ({"kwargs": "[1"}, "row 0: "),
         ({"kwargs": {"a": 1}}, "lists, got dict"),

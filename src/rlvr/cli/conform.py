@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlvr.cli.options import key_of, port, require_new
+from rlvr.cli.options import key_of, nonnegative, port, require_new
 
 if TYPE_CHECKING:
     from rlvr.adapters.conformance.evidence import Decoder
@@ -95,7 +95,7 @@ def add_parsers(commands: Any) -> None:
     conforming.add_argument("--model", metavar="NAME", help="of the model, as the gateway calls it")
     conforming.add_argument("--tokenizer", metavar="FOLDER", help="of the model: decodes ids, and knows special tokens")
     conforming.add_argument("--api-key-env", metavar="NAME", help="environment variable with the gateway's key")
-    conforming.add_argument("--timeout", type=float, default=120.0, help="seconds that the gateway may be silent")
+    conforming.add_argument("--timeout", type=nonnegative, default=120.0, help="seconds that the gateway may be silent")
     conforming.add_argument("--record", metavar="FILE", help="ask nothing: stand before the gateway and record")
     conforming.add_argument("--port", type=port, default=0, help="of the recorder; 0 takes any that is free")
     conforming.add_argument("--json", action="store_true", help="print all findings as JSON")

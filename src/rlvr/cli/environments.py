@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from rlvr.cli.options import add_allow_code, add_force, add_settings, one_line, require_new, settings_of
+from rlvr.cli.options import add_allow_code, add_force, add_settings, nonnegative, one_line, require_new, settings_of
 from rlvr.envs import list_envs
 from rlvr.envs.core.code_rule import make_env, require_registered
 from rlvr.envs.core.files import write_new
@@ -226,7 +226,7 @@ def _add_validate(commands: Any) -> None:
     )
     validating.add_argument("--tasks", type=int, help="tasks of each level; 8, and 24 of all levels, if left out")
     validating.add_argument("--seed", type=int, default=0, help="which tasks")
-    validating.add_argument("--minutes", type=float, default=5.0, help="after which it ends; 5 if left out")
+    validating.add_argument("--minutes", type=nonnegative, default=5.0, help="after which it ends; 5 if left out")
     validating.add_argument(
         "--fail-on",
         choices=("low", "medium", "high", NEVER),

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlvr.cli.options import add_settings, settings_of
+from rlvr.cli.options import add_settings, nonnegative, settings_of
 from rlvr.cli.results import line_width, recorded
 from rlvr.envs.core.code_rule import require_registered
 from rlvr.envs.core.files import write_whole
@@ -581,7 +581,7 @@ def _add_endpoint(group: argparse._ArgumentGroup) -> None:
         default=None,  # as in records of before there was this option
         help="send tools' outputs to the endpoint under the role tool; rlvr serve-model and vLLM take them",
     )
-    group.add_argument("--deadline", type=float, default=300.0, help="seconds a call may take, retries included")
+    group.add_argument("--deadline", type=nonnegative, default=300.0, help="seconds a call may take, retries included")
     group.add_argument("--concurrency", type=int, default=32, help="calls to the endpoint under way at once")
     group.add_argument(
         "--price", type=price, metavar="IN,OUT", help="what a million prompt and completion tokens cost: 0.15,0.6"

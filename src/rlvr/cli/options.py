@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -149,6 +150,17 @@ def port(text: str) -> int:
     return number
 
 
+def nonnegative(text: str) -> float:
+    """A number from 0 on, neither infinite nor nan: seconds, and what is counted in them."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"a number from 0 on is wanted, got {text!r}")
+    return number
+
+
 def key_of(variable: str | None) -> str:
     """The secret that an environment variable holds; "" without a variable.
 
@@ -174,11 +186,11 @@ def add_server(command: argparse.ArgumentParser, default_port: int) -> None:
     token.add_argument("--no-token", action="store_true", help="let in every user of this machine")
     limits = command.add_argument_group("sessions")
     limits.add_argument("--sessions", type=int, default=256, help="at once")
-    limits.add_argument("--ttl", type=float, default=600.0, help="seconds that an abandoned session lives on")
-    limits.add_argument("--timeout", type=float, default=60.0, help="seconds a step may take; 0 for no limit")
+    limits.add_argument("--ttl", type=nonnegative, default=600.0, help="seconds that an abandoned session lives on")
+    limits.add_argument("--timeout", type=nonnegative, default=60.0, help="seconds a step may take; 0 for no limit")
     limits.add_argument(
         "--drain",
-        type=float,
+        type=nonnegative,
         default=30.0,
         help="seconds that running episodes have after SIGTERM; 0 ends them at once",
     )

@@ -7,7 +7,7 @@ import json
 import os
 from typing import Any
 
-from rlvr.cli.options import add_server, add_settings, server_of, settings_of
+from rlvr.cli.options import add_server, add_settings, nonnegative, server_of, settings_of
 from rlvr.envs.core.code_rule import require_registered
 from rlvr.envs.core.registry import full_id
 
@@ -32,7 +32,7 @@ def add_parsers(commands: Any) -> None:
         "--in-processes", metavar="ENV", action="append", default=[], help="played in processes, whatever --backend is"
     )
     what.add_argument("--session-steps", type=int, help="that a session may ask for")
-    what.add_argument("--session-seconds", type=float, help="that a session may live, however often it is used")
+    what.add_argument("--session-seconds", type=nonnegative, help="that a session may live, however often it is used")
     add_server(serving, default_port=8765)
     serving.set_defaults(command=serve)
     _add_loadtest(commands)
@@ -52,9 +52,11 @@ def _add_loadtest(commands: Any) -> None:
     testing = commands.add_parser("loadtest", help="measure servers that run: sessions, steps, latency, faults")
     testing.add_argument("url", nargs="+", help="addresses as `rlvr serve` prints them, or dns+http://name:port")
     testing.add_argument("--sessions", type=int, default=64, help="open at once, over all servers")
-    testing.add_argument("--seconds", type=float, default=10.0, help="of stepping")
+    testing.add_argument("--seconds", type=nonnegative, default=10.0, help="of stepping")
     testing.add_argument("--single", action="store_true", help="a message for each step, in place of one for all")
-    testing.add_argument("--pause", type=float, default=1.0, help="mean seconds between a session's steps (--single)")
+    testing.add_argument(
+        "--pause", type=nonnegative, default=1.0, help="mean seconds between a session's steps (--single)"
+    )
     testing.add_argument("--action", default="\\boxed{7}", help="what is said at each step")
     testing.add_argument("--serves", metavar="ENV", help="id of the environment, where a server has several")
     testing.add_argument("--token-env", metavar="NAME", help="environment variable with the token")

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from rlvr.cli.options import add_allow_code, add_force
+from rlvr.cli.options import add_allow_code, add_force, nonnegative
 
 
 def algorithms(options: argparse.Namespace, rest: list[str]) -> int:
@@ -66,8 +66,8 @@ def plan(options: argparse.Namespace, rest: list[str]) -> int:
         turns=_at_least(options.turns, 1, "--turns"),
         reply=float(_at_least(options.reply or max(1, config.sampling.max_new_tokens // 2), 1, "--reply")),
         prompt=float(_at_least(options.prompt, 0, "--prompt")),
-        env_seconds=_at_least(options.env_seconds, 0, "--env-seconds"),
-        tail=_at_least(options.tail, 0, "--tail"),
+        env_seconds=options.env_seconds,
+        tail=options.tail,
         mfu=options.mfu,
         dollars=options.dollars,
         step_overhead=measured_overhead(shape, lora=config.model.lora_rank > 0)
@@ -164,13 +164,13 @@ def add_parsers(commands: Any) -> None:
     planning.add_argument("--turns", type=int, default=1, help="of an episode")
     planning.add_argument("--reply", type=int, help="mean sampled tokens of a turn; half of max_new_tokens if left out")
     planning.add_argument("--prompt", type=int, default=128, help="mean tokens that come with each turn")
-    planning.add_argument("--env-seconds", type=float, default=0.0, help="mean time of an environment's step")
-    planning.add_argument("--tail", type=float, default=1.0, help="sigma of its logarithm")
-    planning.add_argument("--mfu", type=float, help="share of the peak that an update reaches")
+    planning.add_argument("--env-seconds", type=nonnegative, default=0.0, help="mean time of an environment's step")
+    planning.add_argument("--tail", type=nonnegative, default=1.0, help="sigma of its logarithm")
+    planning.add_argument("--mfu", type=nonnegative, help="share of the peak that an update reaches")
     planning.add_argument(
         "--measure", action="store_true", help="take a few real steps on this machine, and predict the run from them"
     )
-    planning.add_argument("--dollars", type=float, help="an hour of a GPU")
+    planning.add_argument("--dollars", type=nonnegative, help="an hour of a GPU")
     planning.set_defaults(command=plan, takes_fields=True)
     _add_launch(commands)
 
