@@ -3,7 +3,7 @@
 from rlvr.envs.core.registry import ENTRY_POINT, register, register_template
 
 register("rlvr/WorldSearch-v0", "rlvr.envs.agentic.world_search:WorldSearch")
-register("rlvr/SQL-v0", "rlvr.envs.agentic.sql:SQL")
+register("rlvr/SQL-v0", "rlvr.envs.agentic.databases.task:SQL")
 register("rlvr/ServiceDesk-v0", "rlvr.envs.agentic.service_desk:ServiceDesk")
 register("rlvr/Service-v0", "rlvr.envs.agentic.services.task:Service")
 register_template("rlvr/MCP-v0", ENTRY_POINT, task="rlvr.envs.agentic.mcp_world:MCPWorld")

@@ -130,7 +130,7 @@ maintenance job/maintenance jobs > plant:at, engineer:led by ; date job date = c
 depot/depots*place ; town town = in {} ; num number of gates = gates = 2 = 60 ; date opening date = opened ; flag railway siding = with a railway siding = without a railway siding
 driver/drivers*person > depot:working at ; cat licence = with a licence for {} = bicycles, trucks, vans ; date hiring date = hired
 van/vans*title > depot:parked at ; cat drive = with {} drive = diesel, electric, hybrid ; num load limit = kg = 100 = 2000 ; date purchase date = bought
-sender/senders*firm ; cat trade = in the trade {} = clothing, electronics, food, furniture ; town town = in {} ; date contract date = under contract
+sender/senders*firm ; cat trade = in the trade {} = clothing, electronics, food, furniture ; town town = in {} ; date contract date = signed up
 parcel/parcels > sender:from, depot:sorted at ; num weight = kg = 1 = 60 ; money postage = 3 = 80 ; date posting date = posted ; cat size class = of the size {} = large, medium, small ; flag insurance = that are insured = that are not insured
 delivery/deliveries > parcel:of, driver:by, van:with ; date delivery date = made ; cat result = with the result {} = delivered, nobody home, refused, wrong address ; num distance = km = 1 = 90
 damage report/damage reports > parcel:on ; date report date = filed ; money claim = 5 = 900 ; cat kind of damage = about {} goods = broken, lost, wet

@@ -23,7 +23,7 @@ _NAMES: Final[dict[str, Callable[[random.Random], str]]] = {
     "firm": made_up_names.firm,
     "title": lambda rng: made_up_names.byname(rng).removeprefix("the "),
 }
-_LONG_AGO: Final = ("birth", "opening", "founding", "building", "start-up")
+LONG_AGO: Final = ("birth", "opening", "founding", "building", "start-up")
 
 
 class Table(NamedTuple):
@@ -143,7 +143,7 @@ def _values(rng: random.Random, attribute: Attribute, count: int, towns: list[st
     if kind == "flag":
         return rng.choices((True, False), k=count)
     years = range(1950, 2005) if attribute.noun.startswith("birth") else range(1990, 2021)
-    years = years if attribute.noun.startswith(_LONG_AGO) else range(2022, 2025)
+    years = years if attribute.noun.startswith(LONG_AGO) else range(2022, 2025)
     days = zip(*(rng.choices(each, k=count) for each in (years, range(1, 13), range(1, 29))), strict=True)
     return [f"{year}-{month:02}-{day:02}" for year, month, day in days]
 

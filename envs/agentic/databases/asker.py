@@ -1,0 +1,239 @@
+"""What questions are made of: entities, conditions, views and their words, drawn from one database."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from typing import Any, Final, NamedTuple
+
+from rlvr.envs.agentic.databases.rows import Database, Row
+from rlvr.envs.agentic.databases.schema import Attribute, Entity
+from rlvr.envs.agentic.databases.views import Condition, Select, View, shown_number
+
+Cells = tuple[tuple[Any, ...], ...]  # rows of texts and Fractions
+MAX_ROWS: Final = 12  # of an answer
+MONTHS: Final = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+
+
+class Question(NamedTuple):
+    """A question with its answer.
+
+    Attributes:
+        form: ``number``, ``text``, ``list`` or ``table``.
+        columns: of a table, in words.
+        ordered: whether the order of rows counts.
+        queries: what a careful person runs, one after the other; the last shows the answer.
+        tables: whose documentation they read before.
+        focus: the rows that a further question may be about; whether it is a single one.
+        plan: what distinguishes the question from others, without values.
+    """
+
+    words: str
+    form: str
+    answer: Cells
+    queries: tuple[str, ...]
+    tables: tuple[str, ...]
+    plan: str
+    columns: tuple[str, ...] = ()
+    ordered: bool = False
+    focus: View | None = None
+    is_single: bool = False
+
+
+class Unsuitable(Exception):
+    """The drawn question has no answer, several, or too long a one; another is drawn."""
+
+
+class Asker:
+    """Draws what questions are made of, from one database.
+
+    Args:
+        conditions: how many conditions of its own a view has, at the most.
+        depth: how long the paths of conditions are, at the most.
+        asked: the question before, if this is to be one about its rows.
+    """
+
+    def __init__(
+        self, rng: random.Random, database: Database, conditions: int, depth: int, asked: Question | None = None
+    ) -> None:
+        self.rng, self.database = rng, database
+        self.conditions, self.depth, self.asked = conditions, depth, asked
+        self.plan: list[str] = []
+
+    # entities and attributes
+
+    def entity(self, suits: Callable[[Entity], object] = lambda entity: True) -> Entity:
+        """One of those that questions are about.
+
+        Raises:
+            Unsuitable: none suits.
+        """
+        own = [self.database.schema.entities[name] for name in self.database.schema.own]
+        return self.pick([each for each in own if suits(each)])
+
+    def pick(self, options: Iterable[Any]) -> Any:
+        """One of the options.
+
+        Raises:
+            Unsuitable: there are none.
+        """
+        options = list(options)
+        if not options:
+            raise Unsuitable
+        return self.rng.choice(options)
+
+    def measured(self, entity: Entity) -> Attribute:
+        """A number that can be added up."""
+        return self.pick(entity.of_kind("num", "money"))  # type: ignore[no-any-return]
+
+    def family(self, suits: Callable[[Entity, Entity], object] = lambda child, parent: True) -> tuple[Entity, Entity]:
+        """An entity that refers to another, which has names; the child first."""
+        entities = self.database.schema.entities
+        pairs = [
+            (entities[name], entities[ref])
+            for name in self.database.schema.own
+            for ref in entities[name].refs
+            if entities[ref].names and suits(entities[name], entities[ref])
+        ]
+        return self.pick(pairs)  # type: ignore[no-any-return]
+
+    # conditions
+
+    def condition(self, entity: Entity, path: tuple[str, ...] = (), but: Sequence[str] = (), plain: bool = False) -> Condition:
+        """A condition on an attribute that is none of ``but``; in a phrase, not a clause, if ``plain``."""
+        kinds = ("cat", "town", "date", "flag", "num", "money")
+        attribute = self.pick(each for each in entity.of_kind(*kinds) if each.noun not in but)
+        row = self.rng.choice(self.database.rows[entity.singular])
+        drawn = self._about(attribute, row[attribute.noun])._replace(path=path)
+        if plain and drawn.is_relative:
+            raise Unsuitable
+        return drawn
+
+    def _about(self, attribute: Attribute, value: Any) -> Condition:
+        noun, kind = attribute.noun, attribute.kind
+        if value is None:
+            raise Unsuitable
+        if kind in ("cat", "town"):
+            return Condition((), noun, "is", value, attribute.words[0].format(value))
+        if kind == "flag":
+            return Condition((), noun, "is", value, attribute.words[not value])
+        if kind == "date":
+            return self.period(attribute, int(value[:4]), int(value[5:7]))
+        return self._threshold(attribute, value)
+
+    def period(self, attribute: Attribute, year: int, month: int) -> Condition:
+        """That a day is in a year, a quarter or a month; before a year where days are decades apart."""
+        participle = attribute.words[0]
+        if year < 2021:
+            return Condition((), attribute.noun, "within", ("1900-01-01", f"{year - 1}-12-31"), f"{participle} before {year}")
+        span = self.rng.choice(("year", "year", "quarter", "month"))
+        quarter = (month + 2) // 3
+        first, last, words = {
+            "year": (1, 12, f"{year}"),
+            "quarter": (3 * quarter - 2, 3 * quarter, f"the {('first', 'second', 'third', 'fourth')[quarter - 1]} quarter of {year}"),
+            "month": (month, month, f"{MONTHS[month - 1]} {year}"),
+        }[span]
+        days = (f"{year}-{first:02}-01", f"{year}-{last:02}-31")
+        return Condition((), attribute.noun, "within", days, f"{participle} in {words}")
+
+    def year(self, attribute: Attribute, year: int) -> Condition:
+        """That a day is in a year."""
+        days = (f"{year}-01-01", f"{year}-12-31")
+        return Condition((), attribute.noun, "within", days, f"{attribute.words[0]} in {year}")
+
+    def _threshold(self, attribute: Attribute, value: int) -> Condition:
+        step = max(10 ** (len(str(value)) - 2), 100 if attribute.kind == "money" else 1)
+        value = value // step * step
+        low, high = (bound * (100 if attribute.kind == "money" else 1) for bound in (attribute.low, attribute.high))
+        if not low + (high - low) // 8 <= value <= high - (high - low) // 8:
+            raise Unsuitable
+        op, words = self.rng.choice((("above", "more"), ("below", "less")))
+        number = shown_number(attribute, value)
+        return Condition((), attribute.noun, op, value, f"whose {attribute.noun} is {words} than {number}{unit_after(attribute)}")
+
+    def view(self, entity: Entity, least: int = 2, most: int | None = None, but: Sequence[str] = (), bare: float = 0.0) -> View:
+        """Some rows of an entity, neither all nor too few; all of them in a share ``bare`` of draws.
+
+        Raises:
+            Unsuitable: the conditions that were drawn leave too few rows, too many, or all.
+        """
+        conditions: list[Condition] = []
+        path = self.path(entity) if self.depth and self.rng.random() < 0.5 else ()
+        if self.rng.random() >= bare:
+            for _ in range(self.rng.randint(0 if path else 1, self.conditions)):
+                used = [*but, *(each.noun for each in conditions)]
+                conditions.append(self.condition(entity, (), used, plain=bool(path)))
+            if path:
+                conditions.append(self.condition(self.database.schema.entities[path[-1]], path))
+        view = View(entity.singular, tuple(conditions))
+        count, everything = len(view.indices(self.database)), len(self.database.rows[entity.singular])
+        if not least <= count <= (most or everything) or (conditions and count == everything):
+            raise Unsuitable
+        self.note(view)
+        return view
+
+    def path(self, entity: Entity) -> tuple[str, ...]:
+        """Entities to go to, one after the other."""
+        path: list[str] = []
+        while entity.refs and len(path) < self.depth and (not path or self.rng.random() < 0.5):
+            path.append(self.rng.choice(list(entity.refs)))
+            entity = self.database.schema.entities[path[-1]]
+        return tuple(path)
+
+    def note(self, view: View) -> None:
+        """Keeps what kind of view was drawn."""
+        kinds = [f"{'/'.join(each.path)}.{each.noun or 'name'} {each.op}" for each in view.conditions]
+        self.plan.append(f"{view.entity}[{', '.join(sorted(kinds))}]")
+
+    # answers
+
+    def words(self, view: View) -> str:
+        """A view in words."""
+        return view.words(self.database)
+
+    def select(self, view: View, letters: str = "abcdefghijkl") -> Select:
+        """A SELECT over a view."""
+        return Select(self.database, view, letters)
+
+    def question(
+        self, template: str, words: str, form: str, answer: Iterable[tuple[Any, ...]], selects: Sequence[Select],
+        queries: Sequence[str], **more: Any,
+    ) -> Question:
+        """The question, unless its answer is empty or too long."""
+        cells = tuple(answer)
+        if not 1 <= len(cells) <= MAX_ROWS:
+            raise Unsuitable
+        looks = dict.fromkeys(look for select in selects for look in select.looks)
+        tables = tuple(dict.fromkeys(table for select in selects for table in select.tables))
+        plan = f"{template}: {'; '.join(self.plan)} {form} {','.join(more.get('columns', ()))}"
+        return Question(words, form, cells, (*looks, *queries), tables, plan, **more)
+
+    def named(self, parent: str, names: Iterable[str]) -> View:
+        """The rows of these names."""
+        return View(parent, (Condition((), "", "named", tuple(names), ""),))
+
+
+def unit_after(attribute: Attribute) -> str:
+    """The unit behind a number, where the noun does not say it."""
+    return f" {attribute.unit}" if attribute.unit and attribute.unit not in attribute.noun else ""
+
+
+def in_unit(attribute: Attribute) -> str:
+    """What a question for a number says of the unit."""
+    return f", in {attribute.unit}" if unit_after(attribute) else ""
+
+
+def numbers(rows: Iterable[Row], attribute: Attribute) -> list[int]:
+    """The values that are known."""
+    return [row[attribute.noun] for row in rows if row[attribute.noun] is not None]
+
+
+def unique(ranked: Sequence[tuple[Any, Any]], count: int = 1) -> None:
+    """Raise Unsuitable unless the first of (value, what) are told apart from each other and the next."""
+    values = [value for value, _ in ranked[: count + 1]]
+    if len(ranked) < count + 1 or len(set(values)) < len(values):
+        raise Unsuitable
