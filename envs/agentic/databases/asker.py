@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
+from rlvr.envs.agentic.databases.domains import Attribute, Entity
 from rlvr.envs.agentic.databases.rows import Database, Row
-from rlvr.envs.agentic.databases.schema import Attribute, Entity
 from rlvr.envs.agentic.databases.views import Condition, Select, View, shown_number
 
 Cells = tuple[tuple[Any, ...], ...]  # rows of texts and Fractions
@@ -28,7 +27,8 @@ class Question(NamedTuple):
         ordered: whether the order of rows counts.
         queries: what a careful person runs, one after the other; the last shows the answer.
         tables: whose documentation they read before.
-        focus: the rows that a further question may be about; whether it is a single one.
+        focus: the rows that a further question may be about.
+        called: how it calls them, if not "these", or "that" for a single one.
         plan: what distinguishes the question from others, without values.
     """
 
@@ -41,7 +41,7 @@ class Question(NamedTuple):
     columns: tuple[str, ...] = ()
     ordered: bool = False
     focus: View | None = None
-    is_single: bool = False
+    called: str = ""
 
 
 class Unsuitable(Exception):
@@ -103,7 +103,9 @@ class Asker:
 
     # conditions
 
-    def condition(self, entity: Entity, path: tuple[str, ...] = (), but: Sequence[str] = (), plain: bool = False) -> Condition:
+    def condition(
+        self, entity: Entity, path: tuple[str, ...] = (), but: Sequence[str] = (), plain: bool = False
+    ) -> Condition:
         """A condition on an attribute that is none of ``but``; in a phrase, not a clause, if ``plain``."""
         kinds = ("cat", "town", "date", "flag", "num", "money")
         attribute = self.pick(each for each in entity.of_kind(*kinds) if each.noun not in but)
@@ -129,12 +131,18 @@ class Asker:
         """That a day is in a year, a quarter or a month; before a year where days are decades apart."""
         participle = attribute.words[0]
         if year < 2021:
-            return Condition((), attribute.noun, "within", ("1900-01-01", f"{year - 1}-12-31"), f"{participle} before {year}")
+            return Condition(
+                (), attribute.noun, "within", ("1900-01-01", f"{year - 1}-12-31"), f"{participle} before {year}"
+            )
         span = self.rng.choice(("year", "year", "quarter", "month"))
         quarter = (month + 2) // 3
         first, last, words = {
             "year": (1, 12, f"{year}"),
-            "quarter": (3 * quarter - 2, 3 * quarter, f"the {('first', 'second', 'third', 'fourth')[quarter - 1]} quarter of {year}"),
+            "quarter": (
+                3 * quarter - 2,
+                3 * quarter,
+                f"the {('first', 'second', 'third', 'fourth')[quarter - 1]} quarter of {year}",
+            ),
             "month": (month, month, f"{MONTHS[month - 1]} {year}"),
         }[span]
         days = (f"{year}-{first:02}-01", f"{year}-{last:02}-31")
@@ -153,16 +161,32 @@ class Asker:
             raise Unsuitable
         op, words = self.rng.choice((("above", "more"), ("below", "less")))
         number = shown_number(attribute, value)
-        return Condition((), attribute.noun, op, value, f"whose {attribute.noun} is {words} than {number}{unit_after(attribute)}")
+        return Condition(
+            (), attribute.noun, op, value, f"whose {attribute.noun} is {words} than {number}{unit_after(attribute)}"
+        )
 
-    def view(self, entity: Entity, least: int = 2, most: int | None = None, but: Sequence[str] = (), bare: float = 0.0) -> View:
+    def view(
+        self,
+        entity: Entity,
+        least: int = 2,
+        most: int | None = None,
+        but: Sequence[str] = (),
+        bare: float = 0.0,
+        apart: str = "",
+    ) -> View:
         """Some rows of an entity, neither all nor too few; all of them in a share ``bare`` of draws.
+
+        Args:
+            but: attributes of its own that no condition may be about.
+            apart: an entity that no path may lead to.
 
         Raises:
             Unsuitable: the conditions that were drawn leave too few rows, too many, or all.
         """
         conditions: list[Condition] = []
         path = self.path(entity) if self.depth and self.rng.random() < 0.5 else ()
+        if apart and apart in path:
+            raise Unsuitable
         if self.rng.random() >= bare:
             for _ in range(self.rng.randint(0 if path else 1, self.conditions)):
                 used = [*but, *(each.noun for each in conditions)]
@@ -200,8 +224,14 @@ class Asker:
         return Select(self.database, view, letters)
 
     def question(
-        self, template: str, words: str, form: str, answer: Iterable[tuple[Any, ...]], selects: Sequence[Select],
-        queries: Sequence[str], **more: Any,
+        self,
+        template: str,
+        words: str,
+        form: str,
+        answer: Iterable[tuple[Any, ...]],
+        selects: Sequence[Select],
+        queries: Sequence[str],
+        **more: Any,
     ) -> Question:
         """The question, unless its answer is empty or too long."""
         cells = tuple(answer)
@@ -215,6 +245,10 @@ class Asker:
     def named(self, parent: str, names: Iterable[str]) -> View:
         """The rows of these names."""
         return View(parent, (Condition((), "", "named", tuple(names), ""),))
+
+    def the(self, view: View) -> str:
+        """A view in words that need no question before them."""
+        return f"the {self.words(view)}"
 
 
 def unit_after(attribute: Attribute) -> str:

@@ -8,9 +8,9 @@ from fractions import Fraction
 from typing import Any
 
 from rlvr.envs.agentic.databases.asker import MAX_ROWS, Asker, Question, Unsuitable, in_unit, numbers, unique
+from rlvr.envs.agentic.databases.domains import Attribute, Entity
 from rlvr.envs.agentic.databases.rows import LONG_AGO, Row
-from rlvr.envs.agentic.databases.schema import Attribute, Entity
-from rlvr.envs.agentic.databases.views import View, followed, shown_number
+from rlvr.envs.agentic.databases.views import Condition, View, followed, shown_number
 from rlvr.envs.tasks.wording import with_article
 
 # one table or two
@@ -21,7 +21,9 @@ def count(a: Asker) -> Question:
     view = a.view(a.entity())
     rows, select = view.rows(a.database), a.select(view)
     words = f"How many {a.words(view)} are there?"
-    return a.question("count", words, "number", [(Fraction(len(rows)),)], [select], [select.text("count(*)")], focus=view)
+    return a.question(
+        "count", words, "number", [(Fraction(len(rows)),)], [select], [select.text("count(*)")], focus=view
+    )
 
 
 def _aggregate(a: Asker, name: str, words: str, function: str, of: Callable[[list[int]], Fraction]) -> Question:
@@ -73,7 +75,7 @@ def _ranked(a: Asker, name: str, position: int) -> Question:
     focus = a.named(entity.singular, [ranked[position][1]])
     return a.question(
         name, words, "text", [(ranked[position][1],)], [select], [select.text(select.value((), ""), tail)],
-        focus=focus, is_single=True,
+        focus=focus, called=f"that {entity.singular}",
     )  # fmt: skip
 
 
@@ -145,7 +147,9 @@ def _per_parent(a: Asker, child: Entity, parent: Entity, view: View) -> tuple[li
     for row in view.rows(a.database):
         if attribute is None or row[attribute.noun] is not None:
             measures[row[parent.singular]] += 1 if attribute is None else row[attribute.noun]
-    ranked = sorted(((shown_number(attribute, value), rows[index][""]) for index, value in measures.items()), reverse=True)
+    ranked = sorted(
+        ((shown_number(attribute, value), rows[index][""]) for index, value in measures.items()), reverse=True
+    )
     if attribute is None:
         return ranked, f"the most {a.words(view)}", ""
     return ranked, f"the highest total {attribute.noun} of {a.words(view)}", attribute.noun
@@ -154,7 +158,7 @@ def _per_parent(a: Asker, child: Entity, parent: Entity, view: View) -> tuple[li
 def top(a: Asker) -> Question:
     """Which have the most, in order."""
     child, parent = a.family()
-    view = a.view(child, 10, bare=0.3)
+    view = a.view(child, 10, bare=0.3, apart=parent.singular)
     ranked, measure, noun = _per_parent(a, child, parent, view)
     k = a.rng.randint(2, 4)
     unique(ranked, k)
@@ -174,7 +178,7 @@ def top(a: Asker) -> Question:
 def at_least(a: Asker) -> Question:
     """How many have so many."""
     child, parent = a.family()
-    view = a.view(child, 10, bare=0.3)
+    view = a.view(child, 10, bare=0.3, apart=parent.singular)
     counts = Counter(row[parent.singular] for row in view.rows(a.database))
     least = a.rng.randint(2, max(2, max(counts.values()) - 1))
     reached = sum(count >= least for count in counts.values())
@@ -184,7 +188,9 @@ def at_least(a: Asker) -> Question:
     inner = select.text(f"{select.parent(parent.singular)} AS i", f"GROUP BY i HAVING count(*) >= {least}")
     number = ("two", "three", "four", "five", "six", "seven", "eight", "nine")[least - 2] if least < 10 else least
     words = f"How many {parent.plural} have at least {number} {a.words(view)}?"
-    return a.question("at_least", words, "number", [(Fraction(reached),)], [select], [f"SELECT count(*) FROM ({inner})"])
+    return a.question(
+        "at_least", words, "number", [(Fraction(reached),)], [select], [f"SELECT count(*) FROM ({inner})"]
+    )
 
 
 # comparisons, and what is missing
@@ -193,7 +199,7 @@ def at_least(a: Asker) -> Question:
 def without(a: Asker) -> Question:
     """Which have none."""
     child, parent = a.family()
-    view = a.view(child, 4)
+    view = a.view(child, 4, apart=parent.singular)
     having = {row[parent.singular] for row in view.rows(a.database)}
     owners = a.view(parent, 3, bare=0.6)
     rows = a.database.rows[parent.singular]
@@ -220,7 +226,16 @@ def share(a: Asker) -> Question:
     select = a.select(view)
     query = select.text(f"100.0 * sum(CASE WHEN {select.condition(extra)} THEN 1 ELSE 0 END) / count(*)")
     words = f"Of the {a.words(view)}, what percentage are {entity.plural} {extra.words}?"
-    return a.question("share", words, "number", [(Fraction(100 * part, whole),)], [select], [query], focus=inside)
+    return a.question(
+        "share",
+        words,
+        "number",
+        [(Fraction(100 * part, whole),)],
+        [select],
+        [query],
+        focus=inside,
+        called=a.the(inside),
+    )
 
 
 def _dated(entity: Entity) -> list[Attribute]:
@@ -242,7 +257,11 @@ def busiest_month(a: Asker) -> Question:
     select = a.select(view)
     query = select.text(f"substr({select.value((), day.noun)}, 1, 7)", "GROUP BY 1 ORDER BY count(*) DESC LIMIT 1")
     words = f"Count the {a.words(view)} by month. Which month has the most of them? Answer in the form 2020-04."
-    return a.question("busiest_month", words, "text", [(ranked[0][1],)], [select], [query])
+    month = Condition((), day.noun, "within", (f"{ranked[0][1]}-01", f"{ranked[0][1]}-31"), "")
+    return a.question(
+        "busiest_month", words, "text", [(ranked[0][1],)], [select], [query],
+        focus=View(entity.singular, (*others, month)), called=f"the {entity.plural} of that month among these",
+    )  # fmt: skip
 
 
 def difference(a: Asker) -> Question:
@@ -271,7 +290,9 @@ def difference(a: Asker) -> Question:
     else:
         words = f"By how much does the total {attribute.noun} of the {phrases[0]} exceed that of the {phrases[1]}{in_unit(attribute)}?"
     words += " If it is less, answer with a negative number."
-    return a.question("difference", words, "number", [(values[0] - values[1],)], selects, queries)
+    return a.question(
+        "difference", words, "number", [(values[0] - values[1],)], selects, queries, focus=view, called=a.the(view)
+    )
 
 
 def highest_group(a: Asker) -> Question:
@@ -289,7 +310,11 @@ def highest_group(a: Asker) -> Question:
     label, value = select.value((), category.noun), select.value((), attribute.noun)
     query = select.text(label, f"GROUP BY 1 ORDER BY avg({value}) DESC LIMIT 1")
     words = f"For which {category.noun} is the average {attribute.noun} of the {a.words(view)} highest?"
-    return a.question("highest_group", words, "text", [(ranked[0][1],)], [select], [query])
+    best = Condition((), category.noun, "is", ranked[0][1], "")
+    return a.question(
+        "highest_group", words, "text", [(ranked[0][1],)], [select], [query],
+        focus=View(entity.singular, (*view.conditions, best)), called=f"the {entity.plural} of that {category.noun} among these",
+    )  # fmt: skip
 
 
 # more than one step
@@ -312,14 +337,16 @@ def above_average(a: Asker) -> Question:
     queries = [first.text(f"avg({first.value((), attribute.noun)})"), then.text("count(*)")]
     words = f"How many of the {a.words(view)} have {with_article(attribute.noun)} above the average of all of these?"
     above = Fraction(sum(value > mean for value in values))
-    return a.question("above_average", words, "number", [(above,)], [first, then], queries, focus=view)
+    return a.question(
+        "above_average", words, "number", [(above,)], [first, then], queries, focus=view, called=a.the(view)
+    )
 
 
 def best_of_each(a: Asker) -> Question:
     """The parent with the most in each category of parents."""
     child, parent = a.family(lambda child, parent: parent.of_kind("cat"))
     category = a.pick(parent.of_kind("cat"))
-    view = a.view(child, 12, bare=0.5)
+    view = a.view(child, 12, bare=0.5, apart=parent.singular)
     ranked, measure, noun = _per_parent(a, child, parent, view)
     kinds = {row[""]: row[category.noun] for row in a.database.rows[parent.singular]}
     best: dict[str, list[tuple[Any, str]]] = defaultdict(list)
@@ -336,12 +363,13 @@ def best_of_each(a: Asker) -> Question:
     inner = select.text(f"{label} AS x, {name} AS y, {what} AS z, {rank} AS r", f"GROUP BY {alias}.id")
     words = (
         f"For each {category.noun} of the {parent.plural}, which {parent.singular} has {measure}? Give the "
-        f"{category.noun}, the name and the number. Leave out any {category.noun} without {child.plural} of this kind."
+        f"{category.noun}, the name and the number. Leave out any {category.noun} without {child.plural}{' of this kind' * bool(view.conditions)}."
     )
     answer = [(kind, each[0][1], each[0][0]) for kind, each in best.items()]
     return a.question(
         "best_of_each", words, "table", answer, [select], [f"SELECT x, y, z FROM ({inner}) WHERE r = 1"],
         columns=(category.noun, "name", "number"), focus=a.named(parent.singular, [row[1] for row in answer]),
+        called=f"the {parent.plural} of your table",
     )  # fmt: skip
 
 
@@ -349,7 +377,7 @@ def latest(a: Asker) -> Question:
     """How many of the latest of each parent are of some kind."""
     child, parent = a.family(lambda child, parent: len(child.of_kind("date")) == 1 and not child.names)
     (day,) = child.of_kind("date")
-    view = a.view(child, 12, but=[day.noun], bare=0.5)
+    view = a.view(child, 12, but=[day.noun], bare=0.5, apart=parent.singular)
     extra = a.condition(child, (), [day.noun, *(each.noun for each in view.conditions if not each.path)])
     last: dict[int, Row] = {}
     for row in view.rows(a.database):
@@ -371,7 +399,7 @@ def latest(a: Asker) -> Question:
         f"Take the {a.words(view)}, and of each {parent.singular} only the latest by {day.noun}. How many of these "
         f"are {child.plural} {extra.words}?"
     )
-    return a.question("latest", words, "number", [(Fraction(hits),)], [select], [query])
+    return a.question("latest", words, "number", [(Fraction(hits),)], [select], [query], focus=view, called=a.the(view))
 
 
 def lost(a: Asker) -> Question:
@@ -407,9 +435,14 @@ def median(a: Asker) -> Question:
     first, then = a.select(view), a.select(view)
     value = then.value((), attribute.noun)
     then.require(f"{value} IS NOT NULL")
-    queries = [first.text(f"count({first.value((), attribute.noun)})"), then.text(value, f"ORDER BY 1 LIMIT 1 OFFSET {middle}")]
+    queries = [
+        first.text(f"count({first.value((), attribute.noun)})"),
+        then.text(value, f"ORDER BY 1 LIMIT 1 OFFSET {middle}"),
+    ]
     words = f"What is the median {attribute.noun} of the {a.words(view)}{in_unit(attribute)}?"
-    return a.question("median", words, "number", [(shown_number(attribute, values[middle]),)], [first, then], queries, focus=view)
+    return a.question(
+        "median", words, "number", [(shown_number(attribute, values[middle]),)], [first, then], queries, focus=view
+    )
 
 
 # about the rows of the question before
@@ -421,7 +454,7 @@ def _these(a: Asker) -> tuple[View, Entity, str]:
         raise Unsuitable
     view = a.asked.focus
     entity = a.database.schema.entities[view.entity]
-    return view, entity, f"that {entity.singular}" if a.asked.is_single else f"these {entity.plural}"
+    return view, entity, a.asked.called or f"these {entity.plural}"
 
 
 def narrower(a: Asker) -> Question:
@@ -469,7 +502,7 @@ def children_of_these(a: Asker) -> Question:
     a.note(view)
     select = a.select(view)
     words = f"How many {a.words(View(child.singular, tuple(extra)))} "
-    words += f"does {these} have?" if a.asked and a.asked.is_single else f"do {these} have altogether?"
+    words += f"does {these} have?" if these.startswith("that ") else f"do {these} have altogether?"
     return a.question(
         "children_of_these", words, "number", [(Fraction(count),)], [select], [select.text("count(*)")], focus=view
     )

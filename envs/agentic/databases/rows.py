@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from rlvr.envs.agentic import made_up_names
-from rlvr.envs.agentic.databases.domains import TEXTS
-from rlvr.envs.agentic.databases.schema import SIZES, Attribute, Entity, Key, Schema, abbreviated, schema
+from rlvr.envs.agentic.databases.domains import Attribute, Entity
+from rlvr.envs.agentic.databases.schema import SIZES, Key, Schema, abbreviated, schema
 from rlvr.envs.agentic.databases.storage import Column, History, Lookup, Unknown, drawn_column
 from rlvr.envs.core.seeding import stream
 from rlvr.envs.tasks.wording import with_article
@@ -334,8 +334,3 @@ def _mark_lines(table: Table) -> list[str]:
             "number, of which only that with the highest id counts"
         ]
     return []
-
-
-def subject(key: Key) -> str:
-    """Whose database it is, in words."""
-    return TEXTS[key.domain][0]

@@ -5,49 +5,12 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import count
 from typing import Final, NamedTuple
 
-from rlvr.envs.agentic.databases.domains import HELD_OUT_DOMAINS, HOUSE, TEXTS
+from rlvr.envs.agentic.databases.domains import HELD_OUT_DOMAINS, Entity, entities
 from rlvr.envs.core.seeding import split_of, stream
-
-
-class Attribute(NamedTuple):
-    """What is stored of a row besides its id, its name and what it refers to.
-
-    Attributes:
-        kind: ``cat``, ``town``, ``num``, ``money``, ``date`` or ``flag``.
-        words: what follows the plural: with ``{}`` for the value, of a flag if it holds and if not.
-        values: of a category; a town's are drawn for each database.
-        low, high: bounds of a number, in its unit; of money in euros.
-    """
-
-    noun: str
-    kind: str
-    words: tuple[str, ...] = ()
-    values: tuple[str, ...] = ()
-    unit: str = ""
-    low: int = 0
-    high: int = 0
-
-
-class Entity(NamedTuple):
-    """What a table is about. ``refs`` are the entities it refers to, with the words that link them."""
-
-    singular: str
-    plural: str
-    names: str
-    refs: dict[str, str]
-    attributes: tuple[Attribute, ...]
-
-    def of_kind(self, *kinds: str) -> list[Attribute]:
-        """Its attributes of these kinds."""
-        return [each for each in self.attributes if each.kind in kinds]
-
-    def attribute(self, noun: str) -> Attribute:
-        """The attribute with this noun."""
-        return next(each for each in self.attributes if each.noun == noun)
 
 
 class Size(NamedTuple):
@@ -85,34 +48,6 @@ SIZES: Final = (
     Size((18, 22), 8, 0.85, _UP_TO[3], (2, 2), 32),
     Size((26, 30), 9, 1.0, _UP_TO[4], (3, 3), 48),
 )
-
-
-def _attribute(text: str) -> Attribute:
-    kind, _, rest = text.strip().partition(" ")
-    noun, *parts = (part.strip() for part in rest.split("="))
-    if kind == "cat":
-        return Attribute(noun, kind, (parts[0],), tuple(value.strip() for value in parts[1].split(",")))
-    if kind == "num":
-        return Attribute(noun, kind, unit=parts[0], low=int(parts[1]), high=int(parts[2]))
-    if kind == "money":
-        return Attribute(noun, kind, unit="euros", low=int(parts[0]), high=int(parts[1]))
-    return Attribute(noun, kind, tuple(parts))
-
-
-def _entity(line: str) -> Entity:
-    head, *attributes = line.split(";")
-    names, _, refs = head.partition(">")
-    singular, _, plural = names.strip().partition("/")
-    plural, _, kind = plural.partition("*")
-    links = dict(tuple(map(str.strip, ref.split(":"))) for ref in refs.split(",") if ref.strip())
-    return Entity(singular, plural.strip(), kind.strip(), links, tuple(map(_attribute, attributes)))
-
-
-@cache
-def entities(domain: str) -> dict[str, Entity]:
-    """All that a domain, or ``house``, can have tables of, by singular; what is referred to need not come first."""
-    text = HOUSE if domain == "house" else TEXTS[domain][1]
-    return {each.singular: each for each in map(_entity, text.strip().splitlines())}
 
 
 class Key(NamedTuple):
@@ -182,7 +117,8 @@ def _connected(rng: random.Random, pool: dict[str, Entity], size: int) -> list[s
         near = [
             name
             for name, each in pool.items()
-            if name not in chosen and (set(each.refs) & set(chosen) or any(name in pool[other].refs for other in chosen))
+            if name not in chosen
+            and (set(each.refs) & set(chosen) or any(name in pool[other].refs for other in chosen))
         ]
         if not near:
             break

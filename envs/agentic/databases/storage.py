@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from rlvr.envs.agentic.databases.schema import Attribute, Entity
+from rlvr.envs.agentic.databases.domains import Attribute, Entity
 
 SMALLER: Final = {
     "kg": ("g", 1000), "m": ("cm", 100), "km": ("m", 1000), "hours": ("minutes", 60), "litres": ("ml", 1000),
@@ -336,7 +336,9 @@ def _ways(attribute: Attribute, entity: Entity) -> list[str]:
     if attribute.kind in ("num", "money"):
         small = ["small", "units"] if attribute.unit in SMALLER else []
         return [*small, "unknown", *(["comma"] if attribute.kind == "money" else ())]
-    return {"town": ["hand"], "date": ["compact", "mixed-dates", "source"], "flag": ["yes-no", "filled"]}[attribute.kind]
+    return {"town": ["hand"], "date": ["compact", "mixed-dates", "source"], "flag": ["yes-no", "filled"]}[
+        attribute.kind
+    ]
 
 
 _SIMPLE: Final[dict[str, type[Column]]] = {

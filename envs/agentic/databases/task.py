@@ -15,8 +15,8 @@ from typing import ClassVar, Final, NamedTuple
 
 from rlvr.envs.agentic.databases import questions as q
 from rlvr.envs.agentic.databases.asker import Asker, Cells, Question, Unsuitable
-from rlvr.envs.agentic.databases.domains import TEXTS
-from rlvr.envs.agentic.databases.rows import database, open_database, subject
+from rlvr.envs.agentic.databases.domains import DOMAINS, subject
+from rlvr.envs.agentic.databases.rows import database, open_database
 from rlvr.envs.agentic.databases.schema import SIZES, Key, schema
 from rlvr.envs.core.seeding import stream
 from rlvr.envs.core.task import Transition
@@ -33,7 +33,17 @@ HELD_OUT_TEMPLATES: Final[dict[Template, str]] = {
     q.second: "validation", q.at_least: "validation", q.median: "validation", q.average_of_these: "validation",
     q.span: "test", q.highest_group: "test", q.busiest_month: "test", q.lost: "test", q.split_these: "test",
 }  # fmt: skip
-_DEEP: Final = (q.without, q.share, q.above_average, q.best_of_each, q.latest, q.difference, q.median, q.lost, q.busiest_month)
+_DEEP: Final = (
+    q.without,
+    q.share,
+    q.above_average,
+    q.best_of_each,
+    q.latest,
+    q.difference,
+    q.median,
+    q.lost,
+    q.busiest_month,
+)
 TEMPLATES: Final[tuple[tuple[Template, ...], ...]] = (
     (q.count, q.total, q.names, q.extreme, q.second, q.span),
     (q.count, q.average, q.by_category, q.top, q.at_least, q.highest_group),
@@ -142,7 +152,7 @@ class SQL(ToolTask[SqlWorld]):
 
     def begin(self, rng: random.Random, level: int) -> SqlWorld:
         """Draws a domain and a seed; everything else follows from these when it is needed."""
-        return SqlWorld(Key(level, rng.choice(tuple(TEXTS)), rng.getrandbits(48)))
+        return SqlWorld(Key(level, rng.choice(DOMAINS), rng.getrandbits(48)))
 
     def budget(self, level: int) -> int:
         """Calls enough to read every table that matters and to look twice."""
@@ -159,7 +169,9 @@ class SQL(ToolTask[SqlWorld]):
     def difficulty(self, state: Session[SqlWorld]) -> float:
         """The tables that there are, times the queries and documents that the answers need."""
         key = state.world.key
-        return float(len(database(key).documentation) * sum(len(each.queries) + len(each.tables) for each in questions(key)))
+        return float(
+            len(database(key).documentation) * sum(len(each.queries) + len(each.tables) for each in questions(key))
+        )
 
     def opened(self, world: SqlWorld, level: int) -> Session[SqlWorld]:
         """The question is drawn when it is shown: most draws are of another split."""
@@ -172,8 +184,8 @@ class SQL(ToolTask[SqlWorld]):
     def ask(self, world: SqlWorld) -> str:
         """Whose database it is, and the first question."""
         first, *more = questions(world.key)
-        count = f" There {'are' if len(more) > 1 else 'is'} {len(more)} more after it." if more else ""
-        return f"This is the database of {subject(world.key)}.\nQuestion: {first.words} {form_of(first)}{count}"
+        count = ("", " One more question follows.", " Two more questions follow.")[len(more)]
+        return f"This is the database of {subject(world.key.domain)}.\nQuestion: {first.words}{form_of(first)}{count}"
 
     def reply(self, state: Session[SqlWorld], action: str) -> Transition:
         """Judges an answer; after a right one the person asks on, if there is more to ask."""
@@ -182,7 +194,7 @@ class SQL(ToolTask[SqlWorld]):
         asked = questions(state.world.key)
         if verdict.status != "correct" or answered == len(asked):
             return Transition(state, verdict, terminated=True)
-        text = f"Question: {asked[answered].words} {form_of(asked[answered])}"
+        text = f"Question: {asked[answered].words}{form_of(asked[answered])}"
         world = state.world._replace(answered=answered, calls=state.calls)
         verdict = Verdict(0.0, "partial", verdict.answer, f"{answered} of {len(asked)} questions answered rightly")
         return Transition(state._replace(world=world, observation=text), verdict)
@@ -215,8 +227,8 @@ class SQL(ToolTask[SqlWorld]):
 def form_of(question: Question) -> str:
     """What the person says of the form of the answer."""
     if question.form == "table":
-        return f"Answer with a table of {len(question.columns)} columns: {', '.join(question.columns)}."
-    return {"number": "Answer with a number.", "list": "Answer with a list.", "text": ""}[question.form]
+        return f" Answer with a table of {len(question.columns)} columns: {', '.join(question.columns)}."
+    return {"number": " Answer with a number.", "list": " Answer with a list.", "text": ""}[question.form]
 
 
 def boxed(answer: Cells) -> str:

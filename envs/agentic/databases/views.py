@@ -5,8 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from rlvr.envs.agentic.databases.domains import Attribute
 from rlvr.envs.agentic.databases.rows import Database, Row
-from rlvr.envs.agentic.databases.schema import Attribute
 from rlvr.envs.agentic.databases.storage import Column, Lookup, quoted
 
 _RELATIVE = ("that ", "who ", "whose ")
