@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from rlvr.envs.agentic.databases.domains import Attribute, Entity
@@ -63,6 +64,7 @@ class Asker:
         self.rng, self.database = rng, database
         self.conditions, self.depth, self.asked = conditions, depth, asked
         self.plan: list[str] = []
+        self.selects: list[Select] = []
 
     # entities and attributes
 
@@ -104,7 +106,7 @@ class Asker:
     # conditions
 
     def condition(
-        self, entity: Entity, path: tuple[str, ...] = (), but: Sequence[str] = (), plain: bool = False
+        self, entity: Entity, but: Sequence[str] = (), plain: bool = False, path: tuple[str, ...] = ()
     ) -> Condition:
         """A condition on an attribute that is none of ``but``; in a phrase, not a clause, if ``plain``."""
         kinds = ("cat", "town", "date", "flag", "num", "money")
@@ -129,24 +131,17 @@ class Asker:
 
     def period(self, attribute: Attribute, year: int, month: int) -> Condition:
         """That a day is in a year, a quarter or a month; before a year where days are decades apart."""
-        participle = attribute.words[0]
         if year < 2021:
-            return Condition(
-                (), attribute.noun, "within", ("1900-01-01", f"{year - 1}-12-31"), f"{participle} before {year}"
-            )
-        span = self.rng.choice(("year", "year", "quarter", "month"))
-        quarter = (month + 2) // 3
-        first, last, words = {
-            "year": (1, 12, f"{year}"),
-            "quarter": (
-                3 * quarter - 2,
-                3 * quarter,
-                f"the {('first', 'second', 'third', 'fourth')[quarter - 1]} quarter of {year}",
-            ),
-            "month": (month, month, f"{MONTHS[month - 1]} {year}"),
-        }[span]
-        days = (f"{year}-{first:02}-01", f"{year}-{last:02}-31")
-        return Condition((), attribute.noun, "within", days, f"{participle} in {words}")
+            days, words = ("1900-01-01", f"{year - 1}-12-31"), f"before {year}"
+        elif (span := self.rng.choice(("year", "year", "quarter", "month"))) == "year":
+            return self.year(attribute, year)
+        elif span == "quarter":
+            quarter = (month + 2) // 3
+            days = (f"{year}-{3 * quarter - 2:02}-01", f"{year}-{3 * quarter:02}-31")
+            words = f"in the {('first', 'second', 'third', 'fourth')[quarter - 1]} quarter of {year}"
+        else:
+            days, words = (f"{year}-{month:02}-01", f"{year}-{month:02}-31"), f"in {MONTHS[month - 1]} {year}"
+        return Condition((), attribute.noun, "within", days, f"{attribute.words[0]} {words}")
 
     def year(self, attribute: Attribute, year: int) -> Condition:
         """That a day is in a year."""
@@ -160,20 +155,13 @@ class Asker:
         if not low + (high - low) // 8 <= value <= high - (high - low) // 8:
             raise Unsuitable
         op, words = self.rng.choice((("above", "more"), ("below", "less")))
-        number = shown_number(attribute, value)
-        return Condition(
-            (), attribute.noun, op, value, f"whose {attribute.noun} is {words} than {number}{unit_after(attribute)}"
-        )
+        bound = f"{shown_number(attribute, value)}{unit_after(attribute)}"
+        return Condition((), attribute.noun, op, value, f"whose {attribute.noun} is {words} than {bound}")
 
     def view(
-        self,
-        entity: Entity,
-        least: int = 2,
-        most: int | None = None,
-        but: Sequence[str] = (),
-        bare: float = 0.0,
+        self, entity: Entity, least: int = 2, most: int = 1_000, but: Sequence[str] = (), bare: float = 0.0,
         apart: str = "",
-    ) -> View:
+    ) -> View:  # fmt: skip
         """Some rows of an entity, neither all nor too few; all of them in a share ``bare`` of draws.
 
         Args:
@@ -190,12 +178,12 @@ class Asker:
         if self.rng.random() >= bare:
             for _ in range(self.rng.randint(0 if path else 1, self.conditions)):
                 used = [*but, *(each.noun for each in conditions)]
-                conditions.append(self.condition(entity, (), used, plain=bool(path)))
+                conditions.append(self.condition(entity, used, plain=bool(path)))
             if path:
-                conditions.append(self.condition(self.database.schema.entities[path[-1]], path))
+                conditions.append(self.condition(self.database.schema.entities[path[-1]], path=path))
         view = View(entity.singular, tuple(conditions))
         count, everything = len(view.indices(self.database)), len(self.database.rows[entity.singular])
-        if not least <= count <= (most or everything) or (conditions and count == everything):
+        if not least <= count <= most or (conditions and count == everything):
             raise Unsuitable
         self.note(view)
         return view
@@ -215,40 +203,41 @@ class Asker:
 
     # answers
 
-    def words(self, view: View) -> str:
-        """A view in words."""
-        return view.words(self.database)
-
     def select(self, view: View, letters: str = "abcdefghijkl") -> Select:
-        """A SELECT over a view."""
-        return Select(self.database, view, letters)
+        """A SELECT over a view, which a careful person runs."""
+        self.selects.append(Select(self.database, view, letters))
+        return self.selects[-1]
 
-    def question(
-        self,
-        template: str,
-        words: str,
-        form: str,
-        answer: Iterable[tuple[Any, ...]],
-        selects: Sequence[Select],
-        queries: Sequence[str],
-        **more: Any,
-    ) -> Question:
-        """The question, unless its answer is empty or too long."""
-        cells = tuple(answer)
+    def answer(
+        self, words: str, answer: Fraction | str | Sequence[Any], *queries: str, focus: View | None = None,
+        called: str = "", columns: tuple[str, ...] = (), ordered: bool = False,
+    ) -> Question:  # fmt: skip
+        """The question: an answer is a number, a text, a list of texts or, with ``columns``, rows of these.
+
+        Raises:
+            Unsuitable: it is empty or too long.
+        """
+        cells = [(answer,)] if isinstance(answer, Fraction | str) else answer
+        form = "number" if isinstance(answer, Fraction) else "text" if isinstance(answer, str) else "list"
+        cells = tuple(each if isinstance(each, tuple) else (each,) for each in cells)
         if not 1 <= len(cells) <= MAX_ROWS:
             raise Unsuitable
-        looks = dict.fromkeys(look for select in selects for look in select.looks)
-        tables = tuple(dict.fromkeys(table for select in selects for table in select.tables))
-        plan = f"{template}: {'; '.join(self.plan)} {form} {','.join(more.get('columns', ()))}"
-        return Question(words, form, cells, (*looks, *queries), tables, plan, **more)
+        looks = dict.fromkeys(look for select in self.selects for look in select.looks)
+        tables = tuple(dict.fromkeys(table for select in self.selects for table in select.tables))
+        form, plan = "table" if columns else form, "; ".join((*self.plan, *columns))
+        return Question(words, form, cells, (*looks, *queries), tables, plan, columns, ordered, focus, called)
 
     def named(self, parent: str, names: Iterable[str]) -> View:
         """The rows of these names."""
         return View(parent, (Condition((), "", "named", tuple(names), ""),))
 
-    def the(self, view: View) -> str:
-        """A view in words that need no question before them."""
-        return f"the {self.words(view)}"
+    def words(self, view: View) -> str:
+        """A view in words: "loans made in 2023"."""
+        return view.words(self.database)
+
+    def rows(self, view: View) -> list[Row]:
+        """The clean rows of a view."""
+        return view.rows(self.database)
 
 
 def unit_after(attribute: Attribute) -> str:

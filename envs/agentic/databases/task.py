@@ -86,6 +86,7 @@ def _drawn(rng: random.Random, key: Key, split: str, pool: Sequence[Template], a
             drawn = template(Asker(rng, database(key), *_REACH[key.level - 1], asked[-1] if asked else None))
         except Unsuitable:
             continue
+        drawn = drawn._replace(plan=f"{template.__name__}: {drawn.plan}")
         if drawn.focus is not None or len(asked) + 1 >= SIZES[key.level - 1].questions[1]:
             return drawn
     raise Unsuitable
@@ -243,7 +244,7 @@ def _cell(value: str | Fraction) -> str:
 
 
 def graded(question: Question, text: str) -> Verdict:
-    """The verdict on an answer: exact but for the order of rows and columns, the case of letters and 0.01 of numbers."""
+    """The verdict on an answer: exact but for the order of rows and columns, capitals and 0.01 of numbers."""
     width = len(question.answer[0])
     rows = [tuple(cell.strip() for cell in row.split("|")) for row in text.replace("\n", ";").split(";") if row.strip()]
     if not rows or any(len(row) != width for row in rows):
