@@ -139,14 +139,14 @@ def test_a_program_plays_by_tools_over_mcp_and_gets_the_environments_own_reward(
             TaskSpec(SQL, 0), runs(config([sys.executable, str(AGENT)], env_vars=variables)), use_system=False
         )
         seen = harness.reset(spec=row["spec"], episode_id="mine")
-        assert [tool["function"]["name"] for tool in seen.tools] == ["run_query"]
+        assert [tool["function"]["name"] for tool in seen.tools] == ["list_tables", "describe_table", "run_query"]
         played["env"] = harness.episode.session.env
         assert (harness.state.episode_id, harness.state.spec) == ("mine", row["spec"])
         seen = harness.step(adapter.HarnessAction(message=""))
         calls = [event["data"] for event in seen.events if event["type"] == "tool_call"]
         assert calls, "the expert of SQL asks before it answers"
-        assert {call["tool_name"] for call in calls} == {"run_query"}
-        assert asked[0].tools[0]["function"]["name"] == "run_query"
+        assert {call["tool_name"] for call in calls} == {"list_tables", "describe_table", "run_query"}
+        assert asked[0].tools[0]["function"]["name"] == "list_tables"
         assert (seen.done, seen.reward, seen.verdict["status"], seen.turn) == (True, 1.0, "correct", len(calls) + 1)
         with pytest.raises(ValueError, match="no episode is under way"):
             harness.step(adapter.HarnessAction(message=""))

@@ -240,7 +240,7 @@ def test_tools_of_an_environment_are_tools_of_the_standard(server):
     client = Client(server)
     assert client.open(env_name="sql-v0", split="train", index=0)[0] == 200
     tools = client.get("/sql-v0/task_tools")["tools"]
-    assert [tool["name"] for tool in tools] == ["run_query", "reply"]
+    assert [tool["name"] for tool in tools] == ["list_tables", "describe_table", "run_query", "reply"]
     assert client.get("/sql-v0/tools")["tools"] == tools
     assert "<tool_call>" not in client.get("/sql-v0/prompt")[0]["text"]
     env.reset(seed=0, options={"split": "train", "index": 0})

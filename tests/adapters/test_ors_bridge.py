@@ -43,7 +43,7 @@ def test_an_episode_is_as_it_is_stepped_directly(server, env_id):
             assert observation == direct
             assert info.get("system") == (told.get("system") or None)
             names = {tool["function"]["name"] for tool in info.get("tools", ())}
-            assert names == ({"run_query", "reply"} if env_id == SQL else set())
+            assert names == ({"list_tables", "describe_table", "run_query", "reply"} if env_id == SQL else set())
             while True:
                 action = here.unwrapped.solve()
                 mine, yours = here.step(action), there.step(action)

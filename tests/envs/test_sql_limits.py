@@ -7,11 +7,13 @@ import sqlite3
 import gymnasium as gym
 import pytest
 
-from rlvr.envs.agentic.sql import open_database
-from rlvr.envs.tools import SQLite, ToolError
+from rlvr.envs.agentic.databases.rows import database, open_database
+from rlvr.envs.agentic.databases.schema import Key
+from rlvr.envs.tools import Call, SQLite, ToolError, write_call
 from rlvr.envs.tools import sql as module
 from rlvr.envs.tools.sql import HERE_COPIES, _copies, _Costly, _select, guard, query
 
+KEY = Key(1, "library", 1)
 MANY = "WITH RECURSIVE t(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM t WHERE i < 100000), b(x) AS (SELECT " + (
     "replace(replace('" + "a" * 20 + "', 'a', '" + "a" * 20 + "'), 'a', '" + "a" * 20 + "')) "
 )
@@ -37,9 +39,9 @@ WIDE = MANY + f"SELECT {', '.join(['x'] * 500)} FROM t, b"
 @pytest.mark.parametrize("sql", WITHIN_A_STEP.values(), ids=WITHIN_A_STEP)
 def test_a_long_step_is_ended(sql: str) -> None:
     with pytest.raises(_Costly):
-        _select(open_database(1, 0, 0), sql, 10, 2_000_000, 0.05)
+        _select(open_database(KEY), sql, 10, 2_000_000, 0.05)
     with pytest.raises(ToolError, match="too"):
-        query(open_database(1, 0, 0), sql)
+        query(open_database(KEY), sql)
 
 
 @pytest.mark.slow
@@ -47,12 +49,13 @@ def test_a_long_step_is_ended(sql: str) -> None:
 def test_a_statement_that_multiplies_is_prepared_elsewhere(sql: str) -> None:
     assert sql is WIDE or _copies(sql) > HERE_COPIES
     with pytest.raises(ToolError, match=r"too|over|syntax"):
-        query(open_database(1, 0, 0), sql)
+        query(open_database(KEY), sql)
 
 
 def test_what_runs_elsewhere_says_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
-    asked = "SELECT id, name, birth_year / 7.0, NULL, x'00ff', country FROM authors ORDER BY id"
-    here = query(open_database(1, 0, 0), asked)
+    name = next(iter(database(KEY).documentation))
+    asked = f"SELECT *, id / 7.0, NULL, x'00ff' FROM {name} ORDER BY id"
+    here = query(open_database(KEY), asked)
     path = tmp_path / "x.db"
     with sqlite3.connect(path) as made:
         made.execute("CREATE TABLE t (a)")
@@ -61,7 +64,7 @@ def test_what_runs_elsewhere_says_the_same(monkeypatch: pytest.MonkeyPatch, tmp_
     kit = SQLite(path)
     session = kit.open()
     monkeypatch.setattr(module, "HERE_COPIES", -1.0)
-    assert query(open_database(1, 0, 0), asked) == here
+    assert query(open_database(KEY), asked) == here
     assert query(session, "SELECT sum(a) FROM t").rows == [(10,)]
     with pytest.raises(ToolError, match="no such table"):
         query(session, "SELECT 1 FROM nowhere")
@@ -69,14 +72,16 @@ def test_what_runs_elsewhere_says_the_same(monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 @pytest.mark.slow
-def test_a_bomb_is_a_wrong_answer_and_the_next_query_is_right() -> None:
+def test_a_bomb_is_an_error_and_the_next_query_is_right() -> None:
     env = gym.make("rlvr/SQL-v0").unwrapped
     for sql in (WITHIN_A_STEP["glob"], BEFORE_THE_FIRST["columns"]):
         env.reset(seed=0)
-        _, reward, terminated, _, info = env.step(f"```sql\n{sql}\n```")
-        assert (reward, terminated, info["verdict"].status) == (0.0, True, "wrong")
-        env.reset(seed=0)
-        assert env.step(env.direct_answer())[1] == 1.0
+        observation, _, terminated, _, info = env.step(write_call(Call("run_query", {"sql": sql}), "hermes"))
+        assert (terminated, info["verdict"].status) == (False, "unparsable")
+        assert observation.startswith("error: ")
+        while not terminated:
+            _, reward, terminated, _, _ = env.step(env.solve())
+        assert reward == 1.0
 
 
 def test_a_result_has_a_size() -> None:

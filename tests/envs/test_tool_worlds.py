@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
-import re
-import sqlite3
 
 import gymnasium as gym
 import pytest
@@ -14,38 +11,10 @@ from hypothesis import strategies as st
 
 from rlvr.envs.agentic import shop
 from rlvr.envs.agentic.service_desk import ServiceDesk
-from rlvr.envs.agentic.sql import DOMAINS, HIDDEN, SQL, _bytes, open_database
 from rlvr.envs.agentic.world_search import WorldSearch, index, make
-from rlvr.envs.tools import Call, ToolError, write_call
-from rlvr.envs.tools.sql import guard, query
+from rlvr.envs.tools import Call, write_call
 
 LEVELS = range(1, 6)
-HOSTILE_SQL = (
-    "DROP TABLE books",
-    "DELETE FROM books",
-    "INSERT INTO books VALUES (1, 1, 'x', 'crime', 3)",
-    "CREATE TABLE x (y)",
-    "ATTACH 'x.db' AS y",
-    "PRAGMA writable_schema = 1",
-    "VACUUM INTO 'x.db'",
-    "SELECT load_extension('x')",
-    "SELECT readfile('/etc/passwd')",
-    "SELECT random()",
-    "SELECT date('now')",
-    "SELECT CURRENT_TIMESTAMP",
-    "SELECT zeroblob(1000000000)",
-    "SELECT printf('%.*c', 1000000000, 'x')",
-    "SELECT 1; DROP TABLE books",
-    "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c",
-    "SELECT count(*) FROM books a, books b, books c, books d, books e, books f, books g",
-    "SELECT " + "(" * 5_000,
-    "SELECT 1" + " UNION ALL SELECT 1" * 1_000,
-    "SELECT '" + "x" * 20_000 + "'",
-    "SELECT \x00",
-    "",
-    ";",
-    "no SQL at all",
-)
 
 
 def call(name: str, /, **arguments: object) -> str:
@@ -138,105 +107,6 @@ def test_a_missing_document_is_told():
     assert "search for it first" in env.step(call("read", title="Atlantis"))[0]
     assert env.step(call("search", query="qqqq"))[0] == "nothing was found"
     assert "limit must be from 1 to 10" in env.step(call("search", query="x", limit=99))[0]
-
-
-# SQL
-
-
-@pytest.mark.parametrize("level", LEVELS)
-def test_the_gold_query_is_right_and_what_it_shows_on_the_visible_database_is_not(level: int):
-    task = SQL()
-    for seed in range(12):
-        state = task.start(random.Random(seed), level)
-        world = state.world
-        assert task.judge(world, task.direct_answer(state)).reward == 1.0
-        rows = query(open_database(world.seed, world.domain, 0), world.gold).rows
-        literal = " UNION ALL ".join("SELECT " + ", ".join(map(_literal, row)) for row in rows[:25])
-        assert task.judge(world, f"```sql\n{literal}\n```").reward == 0.0
-        assert task.judge(world, f"```sql\nSELECT * FROM ({world.gold}) WHERE 0\n```").reward == 0.0
-
-
-def _literal(value: object) -> str:
-    return "'" + str(value).replace("'", "''") + "'" if isinstance(value, str) else str(value)
-
-
-def test_the_databases_of_a_task_differ_and_are_the_same_every_time():
-    seen = {_bytes(7, 0, place) for place in range(HIDDEN + 1)}
-    assert len(seen) == HIDDEN + 1
-    _bytes.cache_clear()
-    assert {_bytes(7, 0, place) for place in range(HIDDEN + 1)} == seen
-
-
-@pytest.mark.parametrize("domain", range(len(DOMAINS)))
-def test_every_row_belongs_to_a_row_of_the_table_before(domain: int):
-    connection = sqlite3.connect(":memory:")
-    connection.deserialize(_bytes(3, domain, 1))
-    owner, item, event = DOMAINS[domain]
-    for child, parent in ((item, owner), (event, item)):
-        orphans = f"SELECT count(*) FROM {child.table} WHERE {parent.row}_id NOT IN (SELECT id FROM {parent.table})"
-        assert connection.execute(orphans).fetchone() == (0,)
-
-
-@pytest.mark.parametrize(("holdout", "shared"), [("families", False), ("tasks", True)])
-def test_no_question_of_the_test_split_is_one_of_the_train_split_with_other_numbers(holdout, shared):
-    env = gym.make("rlvr/SQL-v0", holdout=holdout).unwrapped
-    for level in range(1, env.task.levels + 1):
-        families = {
-            split: {
-                re.sub(r"\b\d+\b", "#", env.reset(seed=seed, options={"split": split, "level": level})[0])
-                for seed in range(40 if split == "train" else 4)
-            }
-            for split in ("train", "test")
-        }
-        assert shared or not families["train"] & families["test"]
-        if level == 5:  # 24 families: 40 questions have most of them
-            assert bool(families["train"] & families["test"]) == shared
-
-
-def test_a_holdout_that_there_is_not_is_refused():
-    with pytest.raises(ValueError, match="holdout is one of families, tasks"):
-        SQL(holdout="seeds")
-
-
-@pytest.mark.parametrize("sql", HOSTILE_SQL)
-def test_hostile_sql_is_refused_and_changes_nothing(sql: str):
-    database = open_database(1, 0, 0)
-    before = query(database, "SELECT count(*), sum(pages) FROM books").rows
-    with pytest.raises(ToolError):
-        query(database, sql)
-    assert query(database, "SELECT count(*), sum(pages) FROM books").rows == before
-    env = gym.make("rlvr/SQL-v0").unwrapped
-    env.reset(seed=0)
-    _, reward, terminated, _, info = env.step(f"```sql\n{sql}\n```")
-    assert (reward, terminated, info["verdict"].valid) == (0.0, True, True)
-
-
-@given(st.text(max_size=60))
-def test_any_text_is_a_result_or_a_complaint(sql: str):
-    with contextlib.suppress(ToolError):
-        assert query(open_database(1, 0, 1), sql).columns
-
-
-def test_order_counts_only_where_it_is_asked_for():
-    task = SQL()
-    for seed in range(60):
-        state = task.start(random.Random(seed), 1)
-        world = state.world
-        turned = f"SELECT * FROM ({world.gold}) ORDER BY 1" + (", 2 DESC" if world.ordered else " DESC")
-        reward = task.judge(world, f"```sql\n{turned}\n```").reward
-        if not world.ordered:
-            assert reward == 1.0
-
-
-def test_reading_is_all_that_a_guarded_connection_allows(tmp_path):
-    path = tmp_path / "x.db"
-    with sqlite3.connect(path) as made:
-        made.execute("CREATE TABLE t (a)")
-        made.execute("INSERT INTO t VALUES (1)")
-    connection = guard(sqlite3.connect(path))
-    with pytest.raises(ToolError, match="not authorized"):
-        query(connection, "UPDATE t SET a = 2")
-    assert query(connection, "SELECT a FROM t").rows == [(1,)]
 
 
 # ServiceDesk
