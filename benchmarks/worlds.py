@@ -95,21 +95,34 @@ def boxes_a_whole_document(env: TextEnv, rng: random.Random) -> Iterator[str]:
     yield f"\\boxed{{{rng.choice((told(env), ', '.join(words), ' or '.join(words)))}}}"
 
 
-def hands_in_the_rows_that_it_saw(env: TextEnv, rng: random.Random) -> Iterator[str]:
-    """Runs the right query on the visible database, and hands its rows in as a query."""
-    gold = env.get_state().state.world.gold
-    yield call("run_query", sql=gold)
+def _tables(env: TextEnv) -> list[str]:
+    return re.findall(r"^(\w+):", told(env), re.MULTILINE)
+
+
+def answers_with_all_that_a_table_holds(env: TextEnv, rng: random.Random) -> Iterator[str]:
+    """Boxes every value of a table: the right one is among them."""
+    yield call("list_tables")
+    yield call("run_query", sql=f"SELECT * FROM {rng.choice(_tables(env))}")
     _, *rows = told(env).splitlines()
-    lines = [", ".join(f"'{cell}'" for cell in row.split(" | ")) for row in rows[:20]]
-    yield "```sql\n" + " UNION ALL ".join(f"SELECT {line}" for line in lines) + "\n```"
+    values = {cell for row in rows for cell in row.split(" | ")}
+    yield f"\\boxed{{{rng.choice(('; ', ' | ', ' or ')).join(sorted(values))}}}"
+
+
+def answers_with_every_count(env: TextEnv, rng: random.Random) -> Iterator[str]:
+    """Reads no documentation, counts the rows of each table, and boxes all of these numbers."""
+    yield call("list_tables")
+    tables = rng.sample(_tables(env), 4)
+    yield call("run_query", sql=" UNION ALL ".join(f"SELECT count(*) FROM {table}" for table in tables))
+    yield f"\\boxed{{{rng.choice(('; ', ' | ', ', ')).join(told(env).splitlines()[1:])}}}"
 
 
 def deletes_the_tables(env: TextEnv, rng: random.Random) -> Iterator[str]:
-    """So that no rows are the right rows."""
-    tables = re.findall(r"^  (\w+)\(", env.task.ask(env.get_state().state.world), re.MULTILINE)  # type: ignore[attr-defined]
-    for table in tables:
-        yield call("run_query", sql=f"DELETE FROM {table}")
-    yield f"```sql\n{rng.choice(('DELETE FROM', 'DROP TABLE', 'SELECT * FROM main.sqlite_master --'))} {tables[0]}\n```"
+    """So that nothing is the right answer."""
+    yield call("list_tables")
+    for table in _tables(env)[:5]:
+        statement = rng.choice(("DELETE FROM {}", "DROP TABLE {}", "PRAGMA table_info({})", "ATTACH '{}.db' AS x"))
+        yield call("run_query", sql=statement.format(table))
+    yield f"\\boxed{{{rng.choice(('0', 'none', 'no rows'))}}}"
 
 
 def closes_the_ticket_at_once(env: TextEnv, rng: random.Random) -> Iterator[str]:
@@ -402,7 +415,7 @@ def does_the_chore_and_one_thing_more(env: TextEnv, rng: random.Random) -> Itera
 CODE = (*map(hands_in, PROGRAMS), tables_the_visible_tests)
 WORLDS: dict[str, tuple[Cheat, ...]] = {
     "rlvr/WorldSearch-v0": (boxes_a_whole_document,),
-    "rlvr/SQL-v0": (hands_in_the_rows_that_it_saw, deletes_the_tables),
+    "rlvr/SQL-v0": (answers_with_all_that_a_table_holds, answers_with_every_count, deletes_the_tables),
     "rlvr/ServiceDesk-v0": (closes_the_ticket_at_once, wrecks_the_books),
     "rlvr/Service-v0": (
         closes_the_case_at_once,

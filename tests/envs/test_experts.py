@@ -126,7 +126,8 @@ REPORTS = {"rlvr/RepoRepair-v0"}  # a reply without a call says that the work is
 def names_in(action: str) -> list[str]:
     """The words and numbers of an action; the words of SQL and of sentences to a customer are the expert's own."""
     if "```sql" in action or '"sql"' in action:
-        return re.findall(r"\b[a-z_]{3,}\b(?!\()|\b\d{2,}\b", action.replace("100.0 *", ""))
+        days_as_years = re.sub(r"'(\d{4})-\d\d-\d\d'", r"'\1'", action)  # a month is said in words
+        return re.findall(r"\b[a-z_]{3,}\b(?!\()|\b\d{2,}\b", days_as_years.replace("100.0 *", ""))
     if action.endswith("?") and "<tool_call>" not in action:
         return re.findall(r"\d{2,}", action)
     names = re.findall(r"[A-Za-z_]{3,}|\d{2,}", re.sub(r"\\+n", " ", action))  # a line's end in a call is no letter

@@ -197,7 +197,7 @@ class SQL(ToolTask[SqlWorld]):
             return Transition(state, verdict, terminated=True)
         text = f"Question: {asked[answered].words}{form_of(asked[answered])}"
         world = state.world._replace(answered=answered, calls=state.calls)
-        verdict = Verdict(0.0, "partial", verdict.answer, f"{answered} of {len(asked)} questions answered rightly")
+        verdict = Verdict(0.0, "partial", reason=f"{answered} of {len(asked)} questions answered rightly")
         return Transition(state._replace(world=world, observation=text), verdict)
 
     def judge(self, world: SqlWorld, reply: str) -> Verdict:
