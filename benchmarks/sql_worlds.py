@@ -126,14 +126,15 @@ def page(record: dict[str, Any]) -> str:
     text = (
         f"# SQL worlds\n\n`{record['command']}` ({record['machine']})\n\nOf {seeds} seeds of the train split a level. "
         "Actions and tables: least, mean and most. Tasks (with the file of the database), forks and restores are per "
-        "CPU-second.\n\n| level | solved by the expert | actions | tables | schema graphs | question plans | signatures "
-        "| tasks | forks | restores |\n|---|---|---|---|---|---|---|---|---|---|\n"
+        "CPU-second.\n\n| level | solved by the expert | actions | tables | schema graphs | question plans "
+        "| signatures | tasks | forks | restores |\n|---|---|---|---|---|---|---|---|---|---|\n"
     )
     for level, row in enumerate(record["levels"], 1):
-        cells = [", ".join(map(str, cell)) if isinstance(cell, list) else str(cell) for cell in list(row.values())[:-1]]
+        values = list(row.values())[:-1]
+        cells = [", ".join(map(str, cell)) if isinstance(cell, list) else str(cell) for cell in values]
         text += f"| {level} | {' | '.join(cells)} |\n"
     text += (
-        f"\nHow many of these {seeds} tasks the expert's queries solve when one rule of the documentation is overlooked."
+        f"\nHow many of these {seeds} tasks the expert's queries solve when a rule of the documentation is overlooked."
         f"\n\n| level | {' | '.join(RULES)} |\n|---|{'---|' * len(RULES)}\n"
     )
     for level, row in enumerate(record["levels"], 1):

@@ -254,4 +254,6 @@ def written(table: Table, max_rows: int = 20) -> str:
 def _cell(value: Any) -> str:
     if value is None:
         return "NULL"
-    return f"{value:.12g}" if isinstance(value, float) else str(value[:200] if isinstance(value, str | bytes) else value)
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    return str(value[:200] if isinstance(value, str | bytes) else value)

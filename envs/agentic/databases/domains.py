@@ -81,7 +81,7 @@ def _entity(line: str) -> Entity:
     names, _, refs = head.partition(">")
     singular, _, plural = names.strip().partition("/")
     plural, _, kind = plural.partition("*")
-    links = dict(map(str.strip, ref.split(":")) for ref in refs.split(",") if ref.strip())
+    links = {name.strip(): words.strip() for name, words in (ref.split(":") for ref in refs.split(",") if ref.strip())}
     return Entity(singular, plural.strip(), kind.strip(), links, tuple(map(_attribute, attributes)))
 
 
