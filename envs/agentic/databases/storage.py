@@ -57,7 +57,7 @@ class Column:
         """An expression for the value."""
         return f"{alias}.{self.name}"
 
-    def test(self, alias: str, join: Join, value: str | bool) -> str:
+    def test(self, alias: str, join: Join, value: Any) -> str:
         """A condition that the value is this one."""
         return f"{self.sql(alias, join)} = {quoted(value)}"
 
@@ -80,7 +80,7 @@ class Codes(Column):
         whens = " ".join(f"WHEN {quoted(code)} THEN {quoted(value)}" for value, code in self.extra.items())
         return f"CASE {alias}.{self.name} {whens} END"
 
-    def test(self, alias: str, join: Join, value: str | bool) -> str:
+    def test(self, alias: str, join: Join, value: Any) -> str:
         return f"{alias}.{self.name} = {quoted(self.extra[value])}"
 
 
@@ -111,7 +111,7 @@ class Typed(Column):
     def sql(self, alias: str, join: Join) -> str:
         return f"lower(trim({alias}.{self.name}))"
 
-    def test(self, alias: str, join: Join, value: str | bool) -> str:
+    def test(self, alias: str, join: Join, value: Any) -> str:
         return f"{self.sql(alias, join)} = {quoted(str(value).lower())}"
 
 
@@ -128,7 +128,7 @@ class Lookup(Column):
         table, code, label = self.extra["table"], self.extra["code"], self.extra["label"]
         return f"{join(table, f'#.{code} = {alias}.{self.name}')}.{label}"
 
-    def test(self, alias: str, join: Join, value: str | bool) -> str:
+    def test(self, alias: str, join: Join, value: Any) -> str:
         return f"{alias}.{self.name} IN ({', '.join(map(str, self.extra['codes'][value]))})"
 
 
@@ -277,7 +277,7 @@ class Marked(Column):
         plural = self.entity.plural
         return f"{self.extra['yes']} for {plural} {yes}, {self.extra['no']} for {plural} {no}"
 
-    def test(self, alias: str, join: Join, value: str | bool) -> str:
+    def test(self, alias: str, join: Join, value: Any) -> str:
         return f"{alias}.{self.name} = {quoted(self.extra['yes' if value else 'no'])}"
 
 
@@ -292,7 +292,7 @@ class Filled(Column):
         plural = self.entity.plural
         return f"a day, filled in for {plural} {yes}, empty for {plural} {no}"
 
-    def test(self, alias: str, join: Join, value: str | bool) -> str:
+    def test(self, alias: str, join: Join, value: Any) -> str:
         return f"{alias}.{self.name} IS {'NOT ' if value else ''}NULL"
 
 
@@ -366,8 +366,8 @@ def _with_extra(
         return History(name, attribute, entity, extra)
     numbers = iter(rng.sample(range(10, 99), 2 * len(attribute.values)))
     codes = {value: sorted(next(numbers) for _ in range(rng.randint(1, 2))) for value in attribute.values}
-    extra = {"table": table(f"{attribute.noun} codes"), "codes": codes, "code": "cd", "label": "lbl"}
-    return Lookup(name, attribute, entity, extra)
+    of_codes = {"table": table(f"{attribute.noun} codes"), "codes": codes, "code": "cd", "label": "lbl"}
+    return Lookup(name, attribute, entity, of_codes)
 
 
 def _codes(rng: random.Random, values: Sequence[str]) -> dict[str, Any]:
