@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from rlvr.envs.agentic.databases.domains import Attribute, Entity
 from rlvr.envs.agentic.databases.rows import Database, Row
 from rlvr.envs.agentic.databases.views import Condition, Select, View, shown_number
 
+T = TypeVar("T")
 Cells = tuple[tuple[Any, ...], ...]  # rows of texts and Fractions
 MAX_ROWS: Final = 12  # of an answer
 MONTHS: Final = (
@@ -77,20 +78,19 @@ class Asker:
         own = [self.database.schema.entities[name] for name in self.database.schema.own]
         return self.pick([each for each in own if suits(each)])
 
-    def pick(self, options: Iterable[Any]) -> Any:
+    def pick(self, options: Iterable[T]) -> T:
         """One of the options.
 
         Raises:
             Unsuitable: there are none.
         """
-        options = list(options)
-        if not options:
+        if not (listed := list(options)):
             raise Unsuitable
-        return self.rng.choice(options)
+        return self.rng.choice(listed)
 
     def measured(self, entity: Entity) -> Attribute:
         """A number that can be added up."""
-        return self.pick(entity.of_kind("num", "money"))  # type: ignore[no-any-return]
+        return self.pick(entity.of_kind("num", "money"))
 
     def family(self, suits: Callable[[Entity, Entity], object] = lambda child, parent: True) -> tuple[Entity, Entity]:
         """An entity that refers to another, which has names; the child first."""
@@ -101,7 +101,7 @@ class Asker:
             for ref in entities[name].refs
             if entities[ref].names and suits(entities[name], entities[ref])
         ]
-        return self.pick(pairs)  # type: ignore[no-any-return]
+        return self.pick(pairs)
 
     # conditions
 
@@ -217,9 +217,9 @@ class Asker:
         Raises:
             Unsuitable: it is empty or too long.
         """
-        cells = [(answer,)] if isinstance(answer, Fraction | str) else answer
+        rows: Sequence[Any] = [answer] if isinstance(answer, Fraction | str) else answer
         form = "number" if isinstance(answer, Fraction) else "text" if isinstance(answer, str) else "list"
-        cells = tuple(each if isinstance(each, tuple) else (each,) for each in cells)
+        cells = tuple(each if isinstance(each, tuple) else (each,) for each in rows)
         if not 1 <= len(cells) <= MAX_ROWS:
             raise Unsuitable
         looks = dict.fromkeys(look for select in self.selects for look in select.looks)

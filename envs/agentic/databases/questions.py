@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
 
 from rlvr.envs.agentic.databases.asker import MAX_ROWS, Asker, Question, Unsuitable, in_unit, numbers, unique
 from rlvr.envs.agentic.databases.domains import Attribute, Entity
 from rlvr.envs.agentic.databases.rows import LONG_AGO, Row
-from rlvr.envs.agentic.databases.views import Condition, View, followed, shown_number
+from rlvr.envs.agentic.databases.views import Condition, Select, View, followed, shown_number
 from rlvr.envs.tasks.wording import with_article
 
 COUNTS = ("two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -145,7 +144,7 @@ def _measure(rows: list[Row], attribute: Attribute | None) -> Fraction:
     return shown_number(attribute, sum(numbers(rows, attribute)) if attribute else len(rows))
 
 
-def _measure_sql(select: Any, attribute: Attribute | None) -> str:
+def _measure_sql(select: Select, attribute: Attribute | None) -> str:
     return f"sum({select.value((), attribute.noun)})" if attribute else "count(*)"
 
 
