@@ -27,8 +27,8 @@ import gymnasium as gym  # noqa: E402
 import rlvr  # noqa: E402, F401  (registers the environments)
 from rlvr.envs import TextEnv  # noqa: E402
 from rlvr.envs.agentic.databases import storage, task  # noqa: E402
-from rlvr.envs.agentic.databases.rows import Table, database, open_database  # noqa: E402
-from rlvr.envs.agentic.databases.schema import Key, schema  # noqa: E402
+from rlvr.envs.agentic.databases.rows import StoredTable, database, open_database  # noqa: E402
+from rlvr.envs.agentic.databases.schema import DatabaseKey, schema  # noqa: E402
 from rlvr.envs.tools import ToolError  # noqa: E402
 from rlvr.envs.tools.sql import query  # noqa: E402
 
@@ -40,16 +40,16 @@ RULES: dict[str, tuple[bool, Ways]] = {  # whether marks of rows are overlooked,
     "units": (False, (storage.Smaller, storage.Units, storage.Comma)),
     "unknown numbers": (False, (storage.Unknown,)),
     "forms of days": (False, (storage.Compact, storage.MixedDates, storage.BySource)),
-    "spellings": (False, (storage.Typed,)),
+    "spellings": (False, (storage.TypedByHand,)),
 }
 RULES["all of these"] = (True, tuple(way for _, ways in RULES.values() for way in ways))
 
 
-def careless(key: Key, rule: str) -> bool:
+def careless(key: DatabaseKey, rule: str) -> bool:
     """Whether the task is solved by a reader who overlooks a rule."""
     overlooks_marks, ways = RULES[rule]
 
-    def misread(table: Table) -> Table:
+    def misread(table: StoredTable) -> StoredTable:
         columns = {
             noun: storage.Column(each.name, each.attribute, each.entity) if type(each) in ways else each
             for noun, each in table.columns.items()

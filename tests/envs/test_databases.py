@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlvr.envs.agentic.databases import task as module
-from rlvr.envs.agentic.databases.asker import Question
+from rlvr.envs.agentic.databases.asker import DataQuestion
 from rlvr.envs.agentic.databases.domains import DOMAINS, HELD_OUT_DOMAINS
 from rlvr.envs.agentic.databases.rows import _bytes, database, open_database
-from rlvr.envs.agentic.databases.schema import SIZES, Key, schema
+from rlvr.envs.agentic.databases.schema import SIZES, DatabaseKey, schema
 from rlvr.envs.agentic.databases.task import HELD_OUT_TEMPLATES, SQL, SqlWorld, boxed, graded, questions
 from rlvr.envs.tools import Call, ToolError, write_call
 from rlvr.envs.tools.sql import guard, query
@@ -55,7 +55,7 @@ def call(name: str, /, **arguments: object) -> str:
     return write_call(Call(name, arguments), "hermes")
 
 
-def keys(level: int, split: str, count: int) -> list[Key]:
+def keys(level: int, split: str, count: int) -> list[DatabaseKey]:
     env = gym.make("rlvr/SQL-v0", level=level, split=split, disable_env_checker=True).unwrapped
     drawn = []
     for seed in range(count):
@@ -119,7 +119,7 @@ def test_what_is_held_out_stands_in_its_split_alone():
 
 
 def test_a_database_is_the_same_every_time():
-    key = Key(4, "clinic", 11)
+    key = DatabaseKey(4, "clinic", 11)
     before = _bytes(key), questions(key), database(key).documentation
     for cached in (_bytes, questions, database, schema):
         cached.cache_clear()
@@ -128,7 +128,7 @@ def test_a_database_is_the_same_every_time():
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_every_reference_leads_to_a_row_that_counts(domain: str):
-    key = Key(5, domain, 5)
+    key = DatabaseKey(5, domain, 5)
     connection = sqlite3.connect(":memory:")
     connection.deserialize(_bytes(key))
     made = database(key)
@@ -146,9 +146,9 @@ def test_every_reference_leads_to_a_row_that_counts(domain: str):
 # answers
 
 
-LIST = Question("", "list", (("Ada Ban",), ("Bo Cron",)), (), (), "")
-TABLE = Question("", "table", (("card", Fraction(3)), ("cash", Fraction(1, 3))), (), (), "", ("form", "number"))
-NUMBER = Question("", "number", ((Fraction(5, 3),),), (), (), "")
+LIST = DataQuestion("", "list", (("Ada Ban",), ("Bo Cron",)), (), (), "")
+TABLE = DataQuestion("", "table", (("card", Fraction(3)), ("cash", Fraction(1, 3))), (), (), "", ("form", "number"))
+NUMBER = DataQuestion("", "number", ((Fraction(5, 3),),), (), (), "")
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ NUMBER = Question("", "number", ((Fraction(5, 3),),), (), (), "")
         (NUMBER, " ", "unparsable"),
     ],
 )
-def test_an_answer_is_equal_up_to_what_the_page_says(question: Question, answer: str, status: str):
+def test_an_answer_is_equal_up_to_what_the_page_says(question: DataQuestion, answer: str, status: str):
     assert graded(question, answer).status == status
 
 
@@ -215,7 +215,7 @@ def test_a_right_answer_leads_to_the_next_question_and_a_wrong_one_ends():
 
 @pytest.mark.parametrize("sql", HOSTILE_SQL)
 def test_hostile_sql_is_refused_and_changes_nothing(sql: str):
-    key = Key(1, "library", 1)
+    key = DatabaseKey(1, "library", 1)
     table = next(iter(database(key).stored))
     sql = sql.replace("{table}", table)
     connection = open_database(key)
@@ -234,7 +234,7 @@ def test_hostile_sql_is_refused_and_changes_nothing(sql: str):
 @given(st.text(max_size=60))
 def test_any_text_is_a_result_or_a_complaint(sql: str):
     with contextlib.suppress(ToolError):
-        assert query(open_database(Key(1, "library", 1)), sql).columns
+        assert query(open_database(DatabaseKey(1, "library", 1)), sql).columns
 
 
 def test_reading_is_all_that_a_guarded_connection_allows(tmp_path):

@@ -8,12 +8,12 @@ import gymnasium as gym
 import pytest
 
 from rlvr.envs.agentic.databases.rows import database, open_database
-from rlvr.envs.agentic.databases.schema import Key
+from rlvr.envs.agentic.databases.schema import DatabaseKey
 from rlvr.envs.tools import Call, SQLite, ToolError, write_call
 from rlvr.envs.tools import sql as module
 from rlvr.envs.tools.sql import HERE_COPIES, _copies, _Costly, _select, guard, query
 
-KEY = Key(1, "library", 1)
+KEY = DatabaseKey(1, "library", 1)
 MANY = "WITH RECURSIVE t(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM t WHERE i < 100000), b(x) AS (SELECT " + (
     "replace(replace('" + "a" * 20 + "', 'a', '" + "a" * 20 + "'), 'a', '" + "a" * 20 + "')) "
 )

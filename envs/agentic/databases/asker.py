@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any, Final, NamedTuple, TypeVar
 
-from rlvr.envs.agentic.databases.domains import Attribute, Entity
+from rlvr.envs.agentic.databases.domains import DataAttribute, DataEntity
 from rlvr.envs.agentic.databases.rows import Database, Row
-from rlvr.envs.agentic.databases.views import Condition, Select, View, shown_number
+from rlvr.envs.agentic.databases.views import RowCondition, Select, View, shown_number
 
 T = TypeVar("T")
 Cells = tuple[tuple[Any, ...], ...]  # rows of texts and Fractions
@@ -20,7 +20,7 @@ MONTHS: Final = (
 )  # fmt: skip
 
 
-class Question(NamedTuple):
+class DataQuestion(NamedTuple):
     """A question with its answer.
 
     Attributes:
@@ -60,7 +60,7 @@ class Asker:
     """
 
     def __init__(
-        self, rng: random.Random, database: Database, conditions: int, depth: int, asked: Question | None = None
+        self, rng: random.Random, database: Database, conditions: int, depth: int, asked: DataQuestion | None = None
     ) -> None:
         self.rng, self.database = rng, database
         self.conditions, self.depth, self.asked = conditions, depth, asked
@@ -69,7 +69,7 @@ class Asker:
 
     # entities and attributes
 
-    def entity(self, suits: Callable[[Entity], object] = lambda entity: True) -> Entity:
+    def entity(self, suits: Callable[[DataEntity], object] = lambda entity: True) -> DataEntity:
         """One of those that questions are about.
 
         Raises:
@@ -88,11 +88,13 @@ class Asker:
             raise Unsuitable
         return self.rng.choice(listed)
 
-    def measured(self, entity: Entity) -> Attribute:
+    def measured(self, entity: DataEntity) -> DataAttribute:
         """A number that can be added up."""
         return self.pick(entity.of_kind("num", "money"))
 
-    def family(self, suits: Callable[[Entity, Entity], object] = lambda child, parent: True) -> tuple[Entity, Entity]:
+    def family(
+        self, suits: Callable[[DataEntity, DataEntity], object] = lambda child, parent: True
+    ) -> tuple[DataEntity, DataEntity]:
         """An entity that refers to another, which has names; the child first."""
         entities = self.database.schema.entities
         pairs = [
@@ -106,8 +108,8 @@ class Asker:
     # conditions
 
     def condition(
-        self, entity: Entity, but: Sequence[str] = (), plain: bool = False, path: tuple[str, ...] = ()
-    ) -> Condition:
+        self, entity: DataEntity, but: Sequence[str] = (), plain: bool = False, path: tuple[str, ...] = ()
+    ) -> RowCondition:
         """A condition on an attribute that is none of ``but``; in a phrase, not a clause, if ``plain``."""
         kinds = ("cat", "town", "date", "flag", "num", "money")
         attribute = self.pick(each for each in entity.of_kind(*kinds) if each.noun not in but)
@@ -117,19 +119,19 @@ class Asker:
             raise Unsuitable
         return drawn
 
-    def _about(self, attribute: Attribute, value: Any) -> Condition:
+    def _about(self, attribute: DataAttribute, value: Any) -> RowCondition:
         noun, kind = attribute.noun, attribute.kind
         if value is None:
             raise Unsuitable
         if kind in ("cat", "town"):
-            return Condition((), noun, "is", value, attribute.words[0].format(value))
+            return RowCondition((), noun, "is", value, attribute.words[0].format(value))
         if kind == "flag":
-            return Condition((), noun, "is", value, attribute.words[not value])
+            return RowCondition((), noun, "is", value, attribute.words[not value])
         if kind == "date":
             return self.period(attribute, int(value[:4]), int(value[5:7]))
         return self._threshold(attribute, value)
 
-    def period(self, attribute: Attribute, year: int, month: int) -> Condition:
+    def period(self, attribute: DataAttribute, year: int, month: int) -> RowCondition:
         """That a day is in a year, a quarter or a month; before a year where days are decades apart."""
         if year < 2021:
             days, words = ("1900-01-01", f"{year - 1}-12-31"), f"before {year}"
@@ -141,14 +143,14 @@ class Asker:
             words = f"in the {('first', 'second', 'third', 'fourth')[quarter - 1]} quarter of {year}"
         else:
             days, words = (f"{year}-{month:02}-01", f"{year}-{month:02}-31"), f"in {MONTHS[month - 1]} {year}"
-        return Condition((), attribute.noun, "within", days, f"{attribute.words[0]} {words}")
+        return RowCondition((), attribute.noun, "within", days, f"{attribute.words[0]} {words}")
 
-    def year(self, attribute: Attribute, year: int) -> Condition:
+    def year(self, attribute: DataAttribute, year: int) -> RowCondition:
         """That a day is in a year."""
         days = (f"{year}-01-01", f"{year}-12-31")
-        return Condition((), attribute.noun, "within", days, f"{attribute.words[0]} in {year}")
+        return RowCondition((), attribute.noun, "within", days, f"{attribute.words[0]} in {year}")
 
-    def _threshold(self, attribute: Attribute, value: int) -> Condition:
+    def _threshold(self, attribute: DataAttribute, value: int) -> RowCondition:
         step = max(10 ** (len(str(value)) - 2), 100 if attribute.kind == "money" else 1)
         value = value // step * step
         low, high = (bound * (100 if attribute.kind == "money" else 1) for bound in (attribute.low, attribute.high))
@@ -156,10 +158,10 @@ class Asker:
             raise Unsuitable
         op, words = self.rng.choice((("above", "more"), ("below", "less")))
         bound = f"{shown_number(attribute, value)}{unit_after(attribute)}"
-        return Condition((), attribute.noun, op, value, f"whose {attribute.noun} is {words} than {bound}")
+        return RowCondition((), attribute.noun, op, value, f"whose {attribute.noun} is {words} than {bound}")
 
     def view(
-        self, entity: Entity, least: int = 2, most: int = 1_000, but: Sequence[str] = (), bare: float = 0.0,
+        self, entity: DataEntity, least: int = 2, most: int = 1_000, but: Sequence[str] = (), bare: float = 0.0,
         apart: str = "",
     ) -> View:  # fmt: skip
         """Some rows of an entity, neither all nor too few; all of them in a share ``bare`` of draws.
@@ -171,7 +173,7 @@ class Asker:
         Raises:
             Unsuitable: the conditions that were drawn leave too few rows, too many, or all.
         """
-        conditions: list[Condition] = []
+        conditions: list[RowCondition] = []
         path = self.path(entity) if self.depth and self.rng.random() < 0.5 else ()
         if apart and apart in path:
             raise Unsuitable
@@ -188,7 +190,7 @@ class Asker:
         self.note(view)
         return view
 
-    def path(self, entity: Entity) -> tuple[str, ...]:
+    def path(self, entity: DataEntity) -> tuple[str, ...]:
         """Entities to go to, one after the other."""
         path: list[str] = []
         while entity.refs and len(path) < self.depth and (not path or self.rng.random() < 0.5):
@@ -211,7 +213,7 @@ class Asker:
     def answer(
         self, words: str, answer: Fraction | str | Sequence[Any], *queries: str, focus: View | None = None,
         called: str = "", columns: tuple[str, ...] = (), ordered: bool = False,
-    ) -> Question:  # fmt: skip
+    ) -> DataQuestion:  # fmt: skip
         """The question: an answer is a number, a text, a list of texts or, with ``columns``, rows of these.
 
         Raises:
@@ -225,11 +227,11 @@ class Asker:
         looks = dict.fromkeys(look for select in self.selects for look in select.looks)
         tables = tuple(dict.fromkeys(table for select in self.selects for table in select.tables))
         form, plan = "table" if columns else form, "; ".join((*self.plan, *columns))
-        return Question(words, form, cells, (*looks, *queries), tables, plan, columns, ordered, focus, called)
+        return DataQuestion(words, form, cells, (*looks, *queries), tables, plan, columns, ordered, focus, called)
 
     def named(self, parent: str, names: Iterable[str]) -> View:
         """The rows of these names."""
-        return View(parent, (Condition((), "", "named", tuple(names), ""),))
+        return View(parent, (RowCondition((), "", "named", tuple(names), ""),))
 
     def words(self, view: View) -> str:
         """A view in words: "loans made in 2023"."""
@@ -240,17 +242,17 @@ class Asker:
         return view.rows(self.database)
 
 
-def unit_after(attribute: Attribute) -> str:
+def unit_after(attribute: DataAttribute) -> str:
     """The unit behind a number, where the noun does not say it."""
     return f" {attribute.unit}" if attribute.unit and attribute.unit not in attribute.noun else ""
 
 
-def in_unit(attribute: Attribute) -> str:
+def in_unit(attribute: DataAttribute) -> str:
     """What a question for a number says of the unit."""
     return f", in {attribute.unit}" if unit_after(attribute) else ""
 
 
-def numbers(rows: Iterable[Row], attribute: Attribute) -> list[int]:
+def numbers(rows: Iterable[Row], attribute: DataAttribute) -> list[int]:
     """The values that are known."""
     return [row[attribute.noun] for row in rows if row[attribute.noun] is not None]
 

@@ -27,7 +27,7 @@ DOMAINS: Final = (
 )  # fmt: skip
 
 
-class Attribute(NamedTuple):
+class DataAttribute(NamedTuple):
     """What is stored of a row besides its id, its name and what it refers to.
 
     Attributes:
@@ -46,43 +46,43 @@ class Attribute(NamedTuple):
     high: int = 0
 
 
-class Entity(NamedTuple):
+class DataEntity(NamedTuple):
     """What a table is about. ``refs`` are the entities it refers to, with the words that link them."""
 
     singular: str
     plural: str
     names: str
     refs: dict[str, str]
-    attributes: tuple[Attribute, ...]
+    attributes: tuple[DataAttribute, ...]
 
-    def of_kind(self, *kinds: str) -> list[Attribute]:
+    def of_kind(self, *kinds: str) -> list[DataAttribute]:
         """Its attributes of these kinds."""
         return [each for each in self.attributes if each.kind in kinds]
 
-    def attribute(self, noun: str) -> Attribute:
+    def attribute(self, noun: str) -> DataAttribute:
         """The attribute with this noun."""
         return next(each for each in self.attributes if each.noun == noun)
 
 
-def _attribute(text: str) -> Attribute:
+def _attribute(text: str) -> DataAttribute:
     kind, _, rest = text.strip().partition(" ")
     noun, *parts = (part.strip() for part in rest.split("="))
     if kind == "cat":
-        return Attribute(noun, kind, (parts[0],), tuple(value.strip() for value in parts[1].split(",")))
+        return DataAttribute(noun, kind, (parts[0],), tuple(value.strip() for value in parts[1].split(",")))
     if kind == "num":
-        return Attribute(noun, kind, unit=parts[0], low=int(parts[1]), high=int(parts[2]))
+        return DataAttribute(noun, kind, unit=parts[0], low=int(parts[1]), high=int(parts[2]))
     if kind == "money":
-        return Attribute(noun, kind, unit="euros", low=int(parts[0]), high=int(parts[1]))
-    return Attribute(noun, kind, tuple(parts))
+        return DataAttribute(noun, kind, unit="euros", low=int(parts[0]), high=int(parts[1]))
+    return DataAttribute(noun, kind, tuple(parts))
 
 
-def _entity(line: str) -> Entity:
+def _entity(line: str) -> DataEntity:
     head, *attributes = line.split(";")
     names, _, refs = head.partition(">")
     singular, _, plural = names.strip().partition("/")
     plural, _, kind = plural.partition("*")
     links = {name.strip(): words.strip() for name, words in (ref.split(":") for ref in refs.split(",") if ref.strip())}
-    return Entity(singular, plural.strip(), kind.strip(), links, tuple(map(_attribute, attributes)))
+    return DataEntity(singular, plural.strip(), kind.strip(), links, tuple(map(_attribute, attributes)))
 
 
 @cache
@@ -95,7 +95,7 @@ def _texts() -> dict[str, tuple[str, list[str]]]:
 
 
 @cache
-def entities(domain: str) -> dict[str, Entity]:
+def entities(domain: str) -> dict[str, DataEntity]:
     """All that a domain, or ``house``, can have tables of, by singular; what is referred to need not come first."""
     return {each.singular: each for each in map(_entity, filter(None, _texts()[domain][1]))}
 

@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from fractions import Fraction
 
-from rlvr.envs.agentic.databases.asker import MAX_ROWS, Asker, Question, Unsuitable, in_unit, numbers, unique
-from rlvr.envs.agentic.databases.domains import Attribute, Entity
+from rlvr.envs.agentic.databases.asker import MAX_ROWS, Asker, DataQuestion, Unsuitable, in_unit, numbers, unique
+from rlvr.envs.agentic.databases.domains import DataAttribute, DataEntity
 from rlvr.envs.agentic.databases.rows import LONG_AGO, Row
-from rlvr.envs.agentic.databases.views import Condition, Select, View, followed, shown_number
+from rlvr.envs.agentic.databases.views import RowCondition, Select, View, followed, shown_number
 from rlvr.envs.tasks.wording import with_article
 
 COUNTS = ("two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -17,18 +17,18 @@ COUNTS = ("two", "three", "four", "five", "six", "seven", "eight", "nine")
 # one table or two
 
 
-def count(a: Asker) -> Question:
+def count(a: Asker) -> DataQuestion:
     """How many there are."""
     view = a.view(a.entity())
     number = Fraction(len(a.rows(view)))
     return a.answer(f"How many {a.words(view)} are there?", number, a.select(view).text("count(*)"), focus=view)
 
 
-def _has_number(entity: Entity) -> bool:
+def _has_number(entity: DataEntity) -> bool:
     return bool(entity.of_kind("num", "money"))
 
 
-def _aggregate(a: Asker, words: str, function: str, of: Callable[[list[int]], Fraction | int]) -> Question:
+def _aggregate(a: Asker, words: str, function: str, of: Callable[[list[int]], Fraction | int]) -> DataQuestion:
     entity = a.entity(_has_number)
     attribute = a.measured(entity)
     view = a.view(entity, 3, but=[attribute.noun], bare=0.2)
@@ -36,8 +36,8 @@ def _aggregate(a: Asker, words: str, function: str, of: Callable[[list[int]], Fr
 
 
 def _aggregated(
-    a: Asker, view: View, attribute: Attribute, words: str, function: str, of: Callable[[list[int]], Fraction | int]
-) -> Question:
+    a: Asker, view: View, attribute: DataAttribute, words: str, function: str, of: Callable[[list[int]], Fraction | int]
+) -> DataQuestion:
     values, select = numbers(a.rows(view), attribute), a.select(view)
     if len(values) < 2:
         raise Unsuitable
@@ -50,23 +50,23 @@ def _mean(values: list[int]) -> Fraction:
     return Fraction(sum(values), len(values))
 
 
-def total(a: Asker) -> Question:
+def total(a: Asker) -> DataQuestion:
     """A sum."""
     return _aggregate(a, "What is the total {noun} of the {view}", "sum({})", sum)
 
 
-def average(a: Asker) -> Question:
+def average(a: Asker) -> DataQuestion:
     """An average."""
     return _aggregate(a, "What is the average {noun} of the {view}", "avg({})", _mean)
 
 
-def span(a: Asker) -> Question:
+def span(a: Asker) -> DataQuestion:
     """The highest less the lowest."""
     words = "What is the difference between the highest and the lowest {noun} of the {view}"
     return _aggregate(a, words, "max({0}) - min({0})", lambda values: max(values) - min(values))
 
 
-def _ranked(a: Asker, position: int) -> Question:
+def _ranked(a: Asker, position: int) -> DataQuestion:
     entity = a.entity(lambda each: each.names and _has_number(each))
     attribute = a.measured(entity)
     view = a.view(entity, 3, but=[attribute.noun], bare=0.3)
@@ -84,17 +84,17 @@ def _ranked(a: Asker, position: int) -> Question:
     return a.answer(words, name, query, focus=focus, called=f"that {entity.singular}")
 
 
-def extreme(a: Asker) -> Question:
+def extreme(a: Asker) -> DataQuestion:
     """Which has the highest or lowest number."""
     return _ranked(a, 0)
 
 
-def second(a: Asker) -> Question:
+def second(a: Asker) -> DataQuestion:
     """Which has the second highest."""
     return _ranked(a, 1)
 
 
-def names(a: Asker) -> Question:
+def names(a: Asker) -> DataQuestion:
     """Which there are."""
     entity = a.entity(lambda each: each.names)
     view = a.view(entity, 2, MAX_ROWS)
@@ -108,11 +108,11 @@ def names(a: Asker) -> Question:
     )
 
 
-def _listed(a: Asker, words: str, entity: Entity, names: list[str], query: str) -> Question:
+def _listed(a: Asker, words: str, entity: DataEntity, names: list[str], query: str) -> DataQuestion:
     return a.answer(f"{words} Give their names.", names, query, focus=a.named(entity.singular, names))
 
 
-def by_category(a: Asker) -> Question:
+def by_category(a: Asker) -> DataQuestion:
     """A count or a sum for each value of a category, perhaps of what is referred to."""
     entity = a.entity()
     path = a.path(entity)
@@ -139,18 +139,18 @@ def by_category(a: Asker) -> Question:
     return a.answer(words, measures, query, columns=(category.noun, "number"), focus=view)
 
 
-def _measure(rows: list[Row], attribute: Attribute | None) -> Fraction:
+def _measure(rows: list[Row], attribute: DataAttribute | None) -> Fraction:
     """A sum, or how many there are."""
     return shown_number(attribute, sum(numbers(rows, attribute)) if attribute else len(rows))
 
 
-def _measure_sql(select: Select, attribute: Attribute | None) -> str:
+def _measure_sql(select: Select, attribute: DataAttribute | None) -> str:
     return f"sum({select.value((), attribute.noun)})" if attribute else "count(*)"
 
 
 def _per_parent(
-    a: Asker, child: Entity, parent: Entity, view: View
-) -> tuple[list[tuple[Fraction, str]], str, Attribute | None]:
+    a: Asker, child: DataEntity, parent: DataEntity, view: View
+) -> tuple[list[tuple[Fraction, str]], str, DataAttribute | None]:
     """For each parent with such children its measure and name, the highest first; and what is measured."""
     attribute = a.rng.choice([None, *child.of_kind("num", "money")])
     a.plan.append(f"per {parent.singular} {attribute.kind if attribute else 'count'}")
@@ -163,7 +163,7 @@ def _per_parent(
     return ranked, f"the highest total {attribute.noun} of" if attribute else "the most", attribute
 
 
-def top(a: Asker) -> Question:
+def top(a: Asker) -> DataQuestion:
     """Which have the most, in order."""
     child, parent = a.family()
     view = a.view(child, 10, bare=0.3, apart=parent.singular)
@@ -178,7 +178,7 @@ def top(a: Asker) -> Question:
     return a.answer(words, listed, query, ordered=True, focus=a.named(parent.singular, listed))
 
 
-def at_least(a: Asker) -> Question:
+def at_least(a: Asker) -> DataQuestion:
     """How many have so many."""
     child, parent = a.family()
     view = a.view(child, 10, bare=0.3, apart=parent.singular)
@@ -196,7 +196,7 @@ def at_least(a: Asker) -> Question:
 # comparisons, and what is missing
 
 
-def without(a: Asker) -> Question:
+def without(a: Asker) -> DataQuestion:
     """Which have none."""
     child, parent = a.family()
     view, owners = a.view(child, 4, apart=parent.singular), a.view(parent, 3, bare=0.6)
@@ -209,7 +209,7 @@ def without(a: Asker) -> Question:
     return _listed(a, words, parent, listed, outer.text(outer.value((), "")))
 
 
-def _narrowed(a: Asker, view: View, entity: Entity) -> tuple[Condition, View]:
+def _narrowed(a: Asker, view: View, entity: DataEntity) -> tuple[RowCondition, View]:
     """A further condition on a view, and the view with it, which is neither empty nor all of it."""
     extra = a.condition(entity, [each.noun for each in view.conditions if not each.path])
     inside = View(view.entity, (*view.conditions, extra))
@@ -219,7 +219,7 @@ def _narrowed(a: Asker, view: View, entity: Entity) -> tuple[Condition, View]:
     return extra, inside
 
 
-def share(a: Asker) -> Question:
+def share(a: Asker) -> DataQuestion:
     """What percentage is of some kind."""
     entity = a.entity()
     view = a.view(entity, 8, bare=0.2)
@@ -231,17 +231,17 @@ def share(a: Asker) -> Question:
     return a.answer(words, percentage, query, focus=inside, called=f"the {a.words(inside)}")
 
 
-def _dated(entity: Entity) -> list[Attribute]:
+def _dated(entity: DataEntity) -> list[DataAttribute]:
     """The days of the last years: those that are not of long ago."""
     return [each for each in entity.of_kind("date") if not each.noun.startswith(LONG_AGO)]
 
 
-def _plain(a: Asker, entity: Entity, but: list[Attribute | None]) -> list[Condition]:
+def _plain(a: Asker, entity: DataEntity, but: list[DataAttribute | None]) -> list[RowCondition]:
     """At times a condition in a phrase, on none of these attributes."""
     return [a.condition(entity, [each.noun for each in but if each], plain=True)] if a.rng.random() < 0.5 else []
 
 
-def busiest_month(a: Asker) -> Question:
+def busiest_month(a: Asker) -> DataQuestion:
     """The month of a year with the most."""
     entity = a.entity(lambda each: not each.names and _dated(each))
     day = a.pick(_dated(entity))
@@ -254,12 +254,12 @@ def busiest_month(a: Asker) -> Question:
     month, select = ranked[0][1], a.select(view)
     query = select.text(f"substr({select.value((), day.noun)}, 1, 7)", "GROUP BY 1 ORDER BY count(*) DESC LIMIT 1")
     words = f"Count the {a.words(view)} by month. Which month has the most of them? Answer in the form 2020-04."
-    best = Condition((), day.noun, "within", (f"{month}-01", f"{month}-31"), "")
+    best = RowCondition((), day.noun, "within", (f"{month}-01", f"{month}-31"), "")
     focus = View(entity.singular, (*others, best))
     return a.answer(words, month, query, focus=focus, called=f"the {entity.plural} of that month among these")
 
 
-def difference(a: Asker) -> Question:
+def difference(a: Asker) -> DataQuestion:
     """How much more there is in one year than in another."""
     entity = a.entity(lambda each: _dated(each))
     day, later = a.pick(_dated(entity)), a.rng.randint(2023, 2024)
@@ -283,7 +283,7 @@ def difference(a: Asker) -> Question:
     return a.answer(words, value, *queries, focus=views[1], called=f"the {then}")
 
 
-def highest_group(a: Asker) -> Question:
+def highest_group(a: Asker) -> DataQuestion:
     """For which value of a category an average is highest."""
     entity = a.entity(lambda each: _has_number(each) and each.of_kind("cat"))
     attribute, category = a.measured(entity), a.pick(entity.of_kind("cat"))
@@ -297,7 +297,7 @@ def highest_group(a: Asker) -> Question:
     order = f"GROUP BY 1 ORDER BY avg({select.value((), attribute.noun)}) DESC LIMIT 1"
     query = select.text(select.value((), category.noun), order)
     words = f"For which {category.noun} is the average {attribute.noun} of the {a.words(view)} highest?"
-    focus = View(entity.singular, (*view.conditions, Condition((), category.noun, "is", ranked[0][1], "")))
+    focus = View(entity.singular, (*view.conditions, RowCondition((), category.noun, "is", ranked[0][1], "")))
     called = f"the {entity.plural} of that {category.noun} among these"
     return a.answer(words, ranked[0][1], query, focus=focus, called=called)
 
@@ -305,7 +305,7 @@ def highest_group(a: Asker) -> Question:
 # more than one step
 
 
-def above_average(a: Asker) -> Question:
+def above_average(a: Asker) -> DataQuestion:
     """How many lie above the average of all of them."""
     entity = a.entity(_has_number)
     attribute = a.measured(entity)
@@ -322,7 +322,7 @@ def above_average(a: Asker) -> Question:
     return a.answer(words, above, *queries, focus=view, called=f"the {a.words(view)}")
 
 
-def best_of_each(a: Asker) -> Question:
+def best_of_each(a: Asker) -> DataQuestion:
     """The parent with the most in each category of parents."""
     child, parent = a.family(lambda child, parent: parent.of_kind("cat"))
     category = a.pick(parent.of_kind("cat"))
@@ -350,7 +350,7 @@ def best_of_each(a: Asker) -> Question:
     return a.answer(words, answer, query, columns=columns, focus=focus, called=f"the {parent.plural} of your table")
 
 
-def latest(a: Asker) -> Question:
+def latest(a: Asker) -> DataQuestion:
     """How many of the latest of each parent are of some kind."""
     child, parent = a.family(lambda child, parent: len(child.of_kind("date")) == 1 and not child.names)
     (day,) = child.of_kind("date")
@@ -377,7 +377,7 @@ def latest(a: Asker) -> Question:
     return a.answer(words, Fraction(hits), query, focus=view, called=f"the {a.words(view)}")
 
 
-def lost(a: Asker) -> Question:
+def lost(a: Asker) -> DataQuestion:
     """Which have some in one year and none in the next."""
     child, parent = a.family(lambda child, parent: _dated(child))
     day, before = a.pick(_dated(child)), a.rng.randint(2022, 2023)
@@ -394,7 +394,7 @@ def lost(a: Asker) -> Question:
     return _listed(a, words, parent, [rows[index][""] for index in sorted(first - then)], query)
 
 
-def median(a: Asker) -> Question:
+def median(a: Asker) -> DataQuestion:
     """The middle value of an odd number."""
     entity = a.entity(_has_number)
     attribute = a.measured(entity)
@@ -414,7 +414,7 @@ def median(a: Asker) -> Question:
 # about the rows of the question before
 
 
-def _these(a: Asker) -> tuple[View, Entity, str]:
+def _these(a: Asker) -> tuple[View, DataEntity, str]:
     """The rows of the question before, their entity, and how they are called now."""
     if a.asked is None or a.asked.focus is None:
         raise Unsuitable
@@ -422,7 +422,7 @@ def _these(a: Asker) -> tuple[View, Entity, str]:
     return a.asked.focus, entity, a.asked.called or f"these {entity.plural}"
 
 
-def narrower(a: Asker) -> Question:
+def narrower(a: Asker) -> DataQuestion:
     """How many of these are also of some kind."""
     view, entity, these = _these(a)
     extra, inside = _narrowed(a, view, entity)
@@ -430,7 +430,7 @@ def narrower(a: Asker) -> Question:
     return a.answer(words, Fraction(len(a.rows(inside))), a.select(inside).text("count(*)"), focus=inside)
 
 
-def total_of_these(a: Asker) -> Question:
+def total_of_these(a: Asker) -> DataQuestion:
     """A sum over these."""
     view, entity, these = _these(a)
     attribute = a.measured(entity)
@@ -438,7 +438,7 @@ def total_of_these(a: Asker) -> Question:
     return _aggregated(a, view, attribute, f"And what is the total {attribute.noun} of {these}", "sum({})", sum)
 
 
-def average_of_these(a: Asker) -> Question:
+def average_of_these(a: Asker) -> DataQuestion:
     """An average over these."""
     view, entity, these = _these(a)
     attribute = a.measured(entity)
@@ -446,7 +446,7 @@ def average_of_these(a: Asker) -> Question:
     return _aggregated(a, view, attribute, f"And what is the average {attribute.noun} of {these}", "avg({})", _mean)
 
 
-def children_of_these(a: Asker) -> Question:
+def children_of_these(a: Asker) -> DataQuestion:
     """How many of something these have."""
     focus, _, these = _these(a)
     entities = a.database.schema.entities
@@ -464,7 +464,7 @@ def children_of_these(a: Asker) -> Question:
     return a.answer(words, Fraction(count), a.select(view).text("count(*)"), focus=view, called=called)
 
 
-def split_these(a: Asker) -> Question:
+def split_these(a: Asker) -> DataQuestion:
     """How many of these there are of each kind."""
     view, entity, these = _these(a)
     category = a.pick(entity.of_kind("cat"))

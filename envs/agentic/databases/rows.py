@@ -9,9 +9,9 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from rlvr.envs.agentic import made_up_names
-from rlvr.envs.agentic.databases.domains import Attribute, Entity
-from rlvr.envs.agentic.databases.schema import SIZES, Key, Schema, abbreviated, schema
-from rlvr.envs.agentic.databases.storage import Column, History, Lookup, Unknown, drawn_column
+from rlvr.envs.agentic.databases.domains import DataAttribute, DataEntity
+from rlvr.envs.agentic.databases.schema import SIZES, DatabaseKey, Schema, abbreviated, schema
+from rlvr.envs.agentic.databases.storage import ChangedOverTime, Column, Lookup, Unknown, drawn_column
 from rlvr.envs.core.seeding import stream
 from rlvr.envs.tasks.wording import with_article
 from rlvr.envs.tools.sql import guard
@@ -26,7 +26,7 @@ _NAMES: Final[dict[str, Callable[[random.Random], str]]] = {
 LONG_AGO: Final = ("birth", "opening", "founding", "building", "start-up")
 
 
-class Table(NamedTuple):
+class StoredTable(NamedTuple):
     """How an entity is stored.
 
     Attributes:
@@ -38,7 +38,7 @@ class Table(NamedTuple):
     """
 
     name: str
-    entity: Entity
+    entity: DataEntity
     label: str
     refs: dict[str, tuple[str, str]]
     columns: dict[str, Column]
@@ -71,14 +71,14 @@ class Database(NamedTuple):
 
     schema: Schema
     rows: dict[str, list[Row]]
-    tables: dict[str, Table]
+    tables: dict[str, StoredTable]
     documentation: dict[str, str]
     summaries: dict[str, str]
     stored: dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]]
 
 
 @lru_cache(maxsize=128)
-def database(key: Key) -> Database:
+def database(key: DatabaseKey) -> Database:
     """The database of a key, the same every time."""
     plan = schema(key)
     rng = random.Random(stream("rlvr/SQL-v0", "database", *key).getrandbits(64))
@@ -90,7 +90,7 @@ def database(key: Key) -> Database:
 
 
 @lru_cache(maxsize=64)
-def _bytes(key: Key) -> bytes:
+def _bytes(key: DatabaseKey) -> bytes:
     connection = sqlite3.connect(":memory:")
     for name, (columns, rows) in database(key).stored.items():
         first, *rest = columns
@@ -100,7 +100,7 @@ def _bytes(key: Key) -> bytes:
     return connection.serialize()
 
 
-def open_database(key: Key) -> sqlite3.Connection:
+def open_database(key: DatabaseKey) -> sqlite3.Connection:
     """A connection of its own to the database, for reading alone."""
     connection = sqlite3.connect(":memory:")
     connection.deserialize(_bytes(key))
@@ -124,7 +124,7 @@ def _clean_rows(rng: random.Random, plan: Schema) -> dict[str, list[Row]]:
     return rows
 
 
-def _count(rng: random.Random, plan: Schema, entity: Entity) -> int:
+def _count(rng: random.Random, plan: Schema, entity: DataEntity) -> int:
     if entity.singular not in plan.own:
         return rng.randint(6, 12)
     if not entity.refs:
@@ -132,7 +132,7 @@ def _count(rng: random.Random, plan: Schema, entity: Entity) -> int:
     return rng.randint(18, 30) if entity.names else rng.randint(70, 110)
 
 
-def _values(rng: random.Random, attribute: Attribute, count: int, towns: list[str]) -> list[Any]:
+def _values(rng: random.Random, attribute: DataAttribute, count: int, towns: list[str]) -> list[Any]:
     kind = attribute.kind
     if kind in ("cat", "town"):
         return rng.choices(attribute.values or towns, k=count)
@@ -151,7 +151,7 @@ def _values(rng: random.Random, attribute: Attribute, count: int, towns: list[st
 # tables
 
 
-def _tables(rng: random.Random, plan: Schema) -> dict[str, Table]:
+def _tables(rng: random.Random, plan: Schema) -> dict[str, StoredTable]:
     level = plan.key.level
     size, taken = SIZES[level - 1], set[str]()
     limit = size.tables[1] - len(plan.entities)
@@ -166,7 +166,7 @@ def _tables(rng: random.Random, plan: Schema) -> dict[str, Table]:
     for name, each in plan.entities.items():
         columns_taken = {"id"}
 
-        def named(noun: str, entity: Entity = each, taken: set[str] = columns_taken) -> str:
+        def named(noun: str, entity: DataEntity = each, taken: set[str] = columns_taken) -> str:
             return _column_name(noun, entity, plan.style, taken)
 
         label = named("name") if each.names else ""
@@ -180,7 +180,7 @@ def _tables(rng: random.Random, plan: Schema) -> dict[str, Table]:
             column = drawn_column(rng, attribute, each, size.dirt, tricks, named, further_table)
             columns[attribute.noun] = column
         mark_column = named({"deleted": "deletion", "repeated": "entry number"}[mark]) if mark else ""
-        tables[name] = Table(names[name], each, label, refs, columns, mark, mark_column)
+        tables[name] = StoredTable(names[name], each, label, refs, columns, mark, mark_column)
     return tables
 
 
@@ -192,7 +192,7 @@ def _table_name(plural: str, level: int, taken: set[str]) -> str:
     return abbreviated(plural, taken, 6)
 
 
-def _column_name(noun: str, entity: Entity, style: str, taken: set[str]) -> str:
+def _column_name(noun: str, entity: DataEntity, style: str, taken: set[str]) -> str:
     if style == "numbered":
         name = f"f{len(taken):02}"
         taken.add(name)
@@ -204,7 +204,7 @@ def _prefix(rng: random.Random, parent: str, tricks: frozenset[str], dirt: float
     return f"{parent[0].upper()}-" if "prefix" in tricks and rng.random() < dirt / 3 else ""
 
 
-def _forget(rng: random.Random, rows: dict[str, list[Row]], tables: dict[str, Table]) -> None:
+def _forget(rng: random.Random, rows: dict[str, list[Row]], tables: dict[str, StoredTable]) -> None:
     """Some numbers are not known, where the documentation says so."""
     for name, table in tables.items():
         for noun, column in table.columns.items():
@@ -217,7 +217,7 @@ def _forget(rng: random.Random, rows: dict[str, list[Row]], tables: dict[str, Ta
 
 
 def _stored(
-    rng: random.Random, rows: dict[str, list[Row]], tables: dict[str, Table]
+    rng: random.Random, rows: dict[str, list[Row]], tables: dict[str, StoredTable]
 ) -> dict[str, tuple[tuple[str, ...], list[tuple[Any, ...]]]]:
     """The columns and rows of each table, those that do not count among them."""
     ids = {name: _ids(rng, len(rows[name]), table.mark) for name, table in tables.items()}
@@ -235,7 +235,7 @@ def _stored(
             cells.append((number, *_cells(rng, table, row, living), *_mark(table, index, counts)))
         stored[table.name] = tuple(columns), cells
         for column in table.columns.values():
-            if isinstance(column, Lookup | History):
+            if isinstance(column, Lookup | ChangedOverTime):
                 stored[column.extra["table"]] = _side_table(rng, column, rows[name], living[name])
     return stored
 
@@ -249,7 +249,7 @@ def _ids(rng: random.Random, count: int, mark: str) -> list[tuple[int, int, bool
     return [(number, index, counts) for number, (index, counts) in enumerate(order, 1)]
 
 
-def _cells(rng: random.Random, table: Table, row: Row, living: dict[str, dict[int, int]]) -> list[Any]:
+def _cells(rng: random.Random, table: StoredTable, row: Row, living: dict[str, dict[int, int]]) -> list[Any]:
     cells = [row[""]] if table.label else []
     for parent, (_, prefix) in table.refs.items():
         number = living[parent][row[parent]]
@@ -259,7 +259,7 @@ def _cells(rng: random.Random, table: Table, row: Row, living: dict[str, dict[in
     return cells
 
 
-def _mark(table: Table, index: int, counts: bool) -> tuple[Any, ...]:
+def _mark(table: StoredTable, index: int, counts: bool) -> tuple[Any, ...]:
     if table.mark == "deleted":
         return (None if counts else "X",)
     return (5001 + index,) if table.mark else ()
@@ -281,7 +281,7 @@ def _side_table(
 # documentation
 
 
-def _documented(plan: Schema, tables: dict[str, Table]) -> tuple[dict[str, str], dict[str, str]]:
+def _documented(plan: Schema, tables: dict[str, StoredTable]) -> tuple[dict[str, str], dict[str, str]]:
     documentation, summaries = {}, {}
     for table in tables.values():
         lines = [f"Table {table.name}: one row is {with_article(table.entity.singular)}.", "- id: the row's number"]
@@ -291,7 +291,7 @@ def _documented(plan: Schema, tables: dict[str, Table]) -> tuple[dict[str, str],
             lines.append(f"- {column}: the {parent} ({tables[parent].name}){form}")
         for noun, each in table.columns.items():
             lines += _column_lines(noun, each)
-            if isinstance(each, Lookup | History):
+            if isinstance(each, Lookup | ChangedOverTime):
                 name, text = each.extra["table"], _side_text(table, each)
                 documentation[name], summaries[name] = text, text.partition("\n")[0].partition(": ")[2]
         lines += _mark_lines(table)
@@ -302,14 +302,14 @@ def _documented(plan: Schema, tables: dict[str, Table]) -> tuple[dict[str, str],
 
 
 def _column_lines(noun: str, column: Column) -> list[str]:
-    if isinstance(column, History):
+    if isinstance(column, ChangedOverTime):
         return [f"The {noun} has changed over time: it stands in the table {column.extra['table']}."]
     first, *more = column.names()
     note = column.note()
     return [f"- {first}: {noun}{'; ' + note if note else ''}", *(f"- {name}: see {first}" for name in more)]
 
 
-def _side_text(table: Table, column: Column) -> str:
+def _side_text(table: StoredTable, column: Column) -> str:
     name, noun, extra = column.extra["table"], column.attribute.noun, column.extra
     if isinstance(column, Lookup):
         return (
@@ -325,7 +325,7 @@ def _side_text(table: Table, column: Column) -> str:
     )
 
 
-def _mark_lines(table: Table) -> list[str]:
+def _mark_lines(table: StoredTable) -> list[str]:
     if table.mark == "deleted":
         return [f"- {table.mark_column}: X for rows that were deleted and count nowhere, else empty"]
     if table.mark == "repeated":

@@ -9,11 +9,11 @@ from functools import lru_cache
 from itertools import count
 from typing import Final, NamedTuple
 
-from rlvr.envs.agentic.databases.domains import HELD_OUT_DOMAINS, Entity, entities
+from rlvr.envs.agentic.databases.domains import HELD_OUT_DOMAINS, DataEntity, entities
 from rlvr.envs.core.seeding import split_of, stream
 
 
-class Size(NamedTuple):
+class DatabaseSize(NamedTuple):
     """What the databases of a level are like.
 
     Attributes:
@@ -42,15 +42,15 @@ _TRICKS: Final = (
 )
 _UP_TO: Final = [frozenset(" ".join(_TRICKS[: level + 1]).split()) for level in range(5)]
 SIZES: Final = (
-    Size((5, 6), 4, 0.4, _UP_TO[0], (1, 1), 8),
-    Size((8, 10), 6, 0.6, _UP_TO[1], (1, 1), 12),
-    Size((12, 15), 7, 0.75, _UP_TO[2], (1, 2), 24),
-    Size((18, 22), 8, 0.85, _UP_TO[3], (2, 2), 32),
-    Size((26, 30), 9, 1.0, _UP_TO[4], (3, 3), 48),
+    DatabaseSize((5, 6), 4, 0.4, _UP_TO[0], (1, 1), 8),
+    DatabaseSize((8, 10), 6, 0.6, _UP_TO[1], (1, 1), 12),
+    DatabaseSize((12, 15), 7, 0.75, _UP_TO[2], (1, 2), 24),
+    DatabaseSize((18, 22), 8, 0.85, _UP_TO[3], (2, 2), 32),
+    DatabaseSize((26, 30), 9, 1.0, _UP_TO[4], (3, 3), 48),
 )
 
 
-class Key(NamedTuple):
+class DatabaseKey(NamedTuple):
     """What names a database: everything else is made from it."""
 
     level: int
@@ -67,8 +67,8 @@ class Schema(NamedTuple):
         signature: the graph: entities with their attributes and references.
     """
 
-    key: Key
-    entities: dict[str, Entity]
+    key: DatabaseKey
+    entities: dict[str, DataEntity]
     own: tuple[str, ...]
     style: str
     signature: str
@@ -80,7 +80,7 @@ class Schema(NamedTuple):
 
 
 @lru_cache(maxsize=512)
-def schema(key: Key) -> Schema:
+def schema(key: DatabaseKey) -> Schema:
     """The schema of a database; one of a held-out domain has a graph of that domain's split."""
     wanted = HELD_OUT_DOMAINS.get(key.domain)
     for attempt in count():
@@ -90,7 +90,7 @@ def schema(key: Key) -> Schema:
     raise AssertionError("unreachable")
 
 
-def _drawn(key: Key, rng: random.Random) -> Schema:
+def _drawn(key: DatabaseKey, rng: random.Random) -> Schema:
     size, everything = SIZES[key.level - 1], entities(key.domain)
     own = _connected(rng, everything, min(size.own, len(everything)))
     tables = rng.randint(*size.tables)
@@ -110,7 +110,7 @@ def _spare(level: int) -> int:
     return (0, 0, 1, 1, 2)[level - 1]
 
 
-def _connected(rng: random.Random, pool: dict[str, Entity], size: int) -> list[str]:
+def _connected(rng: random.Random, pool: dict[str, DataEntity], size: int) -> list[str]:
     """So many entities, each of which refers to one of the others or is referred to by one."""
     chosen = [rng.choice([name for name, each in pool.items() if each.refs])]
     while len(chosen) < size:
@@ -126,12 +126,12 @@ def _connected(rng: random.Random, pool: dict[str, Entity], size: int) -> list[s
     return [name for name in pool if name in chosen]
 
 
-def _closed(rng: random.Random, pool: dict[str, Entity], size: int) -> list[str]:
+def _closed(rng: random.Random, pool: dict[str, DataEntity], size: int) -> list[str]:
     chosen = rng.sample(list(pool), min(size, len(pool)))
     return [name for name in pool if name in chosen]
 
 
-def _reduced(rng: random.Random, entity: Entity, present: list[str], level: int) -> Entity:
+def _reduced(rng: random.Random, entity: DataEntity, present: list[str], level: int) -> DataEntity:
     """The entity with a part of its attributes, and references to what there is."""
     least = min(2, len(entity.attributes))
     kept = rng.sample(entity.attributes, rng.randint(least, max(least, len(entity.attributes) - (level < 3))))

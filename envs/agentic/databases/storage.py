@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from rlvr.envs.agentic.databases.domains import Attribute, Entity
+from rlvr.envs.agentic.databases.domains import DataAttribute, DataEntity
 
 SMALLER: Final = {
     "kg": ("g", 1000), "m": ("cm", 100), "km": ("m", 1000), "hours": ("minutes", 60), "litres": ("ml", 1000),
@@ -33,8 +33,8 @@ class Column:
     """
 
     name: str
-    attribute: Attribute
-    entity: Entity
+    attribute: DataAttribute
+    entity: DataEntity
     extra: dict[str, Any] = field(default_factory=dict)
 
     def names(self) -> tuple[str, ...]:
@@ -97,7 +97,7 @@ class Default(Column):
         return f"coalesce({alias}.{self.name}, {quoted(self.extra['default'])})"
 
 
-class Typed(Column):
+class TypedByHand(Column):
     """Typed by hand: capitals and blanks vary."""
 
     def cells(self, value: Any, rng: random.Random) -> tuple[Any, ...]:
@@ -132,7 +132,7 @@ class Lookup(Column):
         return f"{alias}.{self.name} IN ({', '.join(map(str, self.extra['codes'][value]))})"
 
 
-class History(Column):
+class ChangedOverTime(Column):
     """The value has changed: a table of its own has each, the last entry of a row counts."""
 
     def names(self) -> tuple[str, ...]:
@@ -281,7 +281,7 @@ class Marked(Column):
         return f"{alias}.{self.name} = {quoted(self.extra['yes' if value else 'no'])}"
 
 
-class Filled(Column):
+class FilledDay(Column):
     """A flag as a day that is filled in, or is not."""
 
     def cells(self, value: Any, rng: random.Random) -> tuple[Any, ...]:
@@ -307,8 +307,8 @@ def singular(unit: str) -> str:
 
 def drawn_column(
     rng: random.Random,
-    attribute: Attribute,
-    entity: Entity,
+    attribute: DataAttribute,
+    entity: DataEntity,
     dirt: float,
     tricks: frozenset[str],
     named: Callable[[str], str],
@@ -330,7 +330,7 @@ def drawn_column(
     return _with_extra(rng, way, Column(name, attribute, entity), named, table)
 
 
-def _ways(attribute: Attribute, entity: Entity) -> list[str]:
+def _ways(attribute: DataAttribute, entity: DataEntity) -> list[str]:
     if attribute.kind == "cat":
         return ["codes", "default", "hand", "lookup", *(["history"] if entity.names else ())]
     if attribute.kind in ("num", "money"):
@@ -342,8 +342,8 @@ def _ways(attribute: Attribute, entity: Entity) -> list[str]:
 
 
 _SIMPLE: Final[dict[str, type[Column]]] = {
-    "": Column, "hand": Typed, "small": Smaller, "unknown": Unknown, "comma": Comma, "compact": Compact,
-    "mixed-dates": MixedDates, "filled": Filled,
+    "": Column, "hand": TypedByHand, "small": Smaller, "unknown": Unknown, "comma": Comma, "compact": Compact,
+    "mixed-dates": MixedDates, "filled": FilledDay,
 }  # fmt: skip
 
 
@@ -363,7 +363,7 @@ def _with_extra(
         return BySource(name, attribute, entity, {"source": named("source")})
     if way == "history":
         extra = {"table": table(f"{entity.singular} history"), "owner": named(entity.singular)}
-        return History(name, attribute, entity, extra)
+        return ChangedOverTime(name, attribute, entity, extra)
     numbers = iter(rng.sample(range(10, 99), 2 * len(attribute.values)))
     codes = {value: sorted(next(numbers) for _ in range(rng.randint(1, 2))) for value in attribute.values}
     of_codes = {"table": table(f"{attribute.noun} codes"), "codes": codes, "code": "cd", "label": "lbl"}

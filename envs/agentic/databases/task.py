@@ -14,10 +14,10 @@ from itertools import permutations
 from typing import ClassVar, Final, NamedTuple
 
 from rlvr.envs.agentic.databases import questions as q
-from rlvr.envs.agentic.databases.asker import Asker, Cells, Question, Unsuitable
+from rlvr.envs.agentic.databases.asker import Asker, Cells, DataQuestion, Unsuitable
 from rlvr.envs.agentic.databases.domains import DOMAINS, subject
 from rlvr.envs.agentic.databases.rows import database, open_database
-from rlvr.envs.agentic.databases.schema import SIZES, Key, schema
+from rlvr.envs.agentic.databases.schema import SIZES, DatabaseKey, schema
 from rlvr.envs.core.seeding import stream
 from rlvr.envs.core.task import Transition
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
@@ -28,7 +28,7 @@ from rlvr.envs.tools import Call, Session, Tool, ToolError, ToolTask, tool
 from rlvr.envs.tools.sql import query, written
 
 TOLERANCE: Final = Fraction(1, 100)
-Template = Callable[[Asker], Question]
+Template = Callable[[Asker], DataQuestion]
 HELD_OUT_TEMPLATES: Final[dict[Template, str]] = {
     q.second: "validation", q.at_least: "validation", q.median: "validation", q.average_of_these: "validation",
     q.span: "test", q.highest_group: "test", q.busiest_month: "test", q.lost: "test", q.split_these: "test",
@@ -58,14 +58,14 @@ _REACH: Final = ((1, 0), (1, 1), (2, 2), (2, 2), (2, 3))  # conditions of a view
 
 
 @lru_cache(maxsize=256)
-def questions(key: Key) -> tuple[Question, ...]:
+def questions(key: DatabaseKey) -> tuple[DataQuestion, ...]:
     """The questions of a task, in their order: each but the first is about the rows of the one before."""
     rng = random.Random(stream("rlvr/SQL-v0", "questions", *key).getrandbits(64))
     count = rng.randint(*SIZES[key.level - 1].questions)
     split = schema(key).split
     while True:
         try:
-            asked: list[Question] = []
+            asked: list[DataQuestion] = []
             for number in range(count):
                 asked.append(_drawn(rng, key, split, FOLLOW_UPS if number else TEMPLATES[key.level - 1], asked))
             return tuple(asked)
@@ -73,7 +73,9 @@ def questions(key: Key) -> tuple[Question, ...]:
             pass
 
 
-def _drawn(rng: random.Random, key: Key, split: str, pool: Sequence[Template], asked: list[Question]) -> Question:
+def _drawn(
+    rng: random.Random, key: DatabaseKey, split: str, pool: Sequence[Template], asked: list[DataQuestion]
+) -> DataQuestion:
     """A question of a template that the split may have; in held-out splits every other one is of one held out."""
     held_out = [each for each in pool if HELD_OUT_TEMPLATES.get(each) == split]
     common = [each for each in pool if each not in HELD_OUT_TEMPLATES]
@@ -95,7 +97,7 @@ def _drawn(rng: random.Random, key: Key, split: str, pool: Sequence[Template], a
 class SqlWorld(NamedTuple):
     """The task, how many of its questions have been answered, and how many calls had been made by then."""
 
-    key: Key
+    key: DatabaseKey
     answered: int = 0
     calls: int = 0
 
@@ -153,7 +155,7 @@ class SQL(ToolTask[SqlWorld]):
 
     def begin(self, rng: random.Random, level: int) -> SqlWorld:
         """Draws a domain and a seed; everything else follows from these when it is needed."""
-        return SqlWorld(Key(level, rng.choice(DOMAINS), rng.getrandbits(48)))
+        return SqlWorld(DatabaseKey(level, rng.choice(DOMAINS), rng.getrandbits(48)))
 
     def budget(self, level: int) -> int:
         """Calls enough to read every table that matters and to look twice."""
@@ -225,7 +227,7 @@ class SQL(ToolTask[SqlWorld]):
         return boxed(questions(state.world.key)[state.world.answered].answer)
 
 
-def form_of(question: Question) -> str:
+def form_of(question: DataQuestion) -> str:
     """What the person says of the form of the answer."""
     if question.form == "table":
         return f" Answer with a table of {len(question.columns)} columns: {', '.join(question.columns)}."
@@ -243,7 +245,7 @@ def _cell(value: str | Fraction) -> str:
     return str(value) if value.denominator == 1 else f"{float(value):.2f}"
 
 
-def graded(question: Question, text: str) -> Verdict:
+def graded(question: DataQuestion, text: str) -> Verdict:
     """The verdict on an answer: exact but for the order of rows and columns, capitals and 0.01 of numbers."""
     width = len(question.answer[0])
     rows = [tuple(cell.strip() for cell in row.split("|")) for row in text.replace("\n", ";").split(";") if row.strip()]
@@ -258,7 +260,7 @@ def graded(question: Question, text: str) -> Verdict:
     return wrong(text[:200], "not the answer that the data give")
 
 
-def _agree(rows: list[tuple[str, ...]], question: Question) -> bool:
+def _agree(rows: list[tuple[str, ...]], question: DataQuestion) -> bool:
     """Whether each row is equal to one of the answer, in its order where that counts."""
     if question.ordered:
         return all(map(_same, rows, question.answer))

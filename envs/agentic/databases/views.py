@@ -5,14 +5,14 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from rlvr.envs.agentic.databases.domains import Attribute
+from rlvr.envs.agentic.databases.domains import DataAttribute
 from rlvr.envs.agentic.databases.rows import Database, Row
 from rlvr.envs.agentic.databases.storage import Column, Lookup, quoted
 
 _RELATIVE = ("that ", "who ", "whose ")
 
 
-class Condition(NamedTuple):
+class RowCondition(NamedTuple):
     """What must hold of a row, or of the row that it leads to.
 
     Attributes:
@@ -38,7 +38,7 @@ class View(NamedTuple):
     """The rows of an entity for which all conditions hold."""
 
     entity: str
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[RowCondition, ...] = ()
 
     def words(self, database: Database) -> str:
         """The plural, and what restricts it: "loans made in 2023 of books of the genre crime"."""
@@ -68,7 +68,7 @@ class View(NamedTuple):
         return [rows[index] for index in self.indices(database)]
 
 
-def _holds(database: Database, row: Row, condition: Condition) -> bool:
+def _holds(database: Database, row: Row, condition: RowCondition) -> bool:
     value = followed(database, row, condition.path)[condition.noun]
     if value is None:
         return False
@@ -88,7 +88,7 @@ def followed(database: Database, row: Row, path: tuple[str, ...]) -> Row:
     return row
 
 
-def shown_number(attribute: Attribute | None, value: int | Fraction) -> Fraction:
+def shown_number(attribute: DataAttribute | None, value: int | Fraction) -> Fraction:
     """A clean number in the attribute's unit: cents become euros."""
     return Fraction(value, 100 if attribute is not None and attribute.kind == "money" else 1)
 
@@ -147,7 +147,7 @@ class Select:
         """An expression for the id of what a row refers to."""
         return self.database.tables[self._entity].ref_sql(self.base, name)
 
-    def condition(self, each: Condition) -> str:
+    def condition(self, each: RowCondition) -> str:
         """A condition as SQL."""
         if each.op == "is":
             column, alias = self.column(each.path, each.noun)
@@ -164,7 +164,7 @@ class Select:
         number = shown_number(attribute, each.value)
         return f"{value} {'>' if each.op == 'above' else '<'} {number}"
 
-    def require(self, each: Condition | str) -> None:
+    def require(self, each: RowCondition | str) -> None:
         """Adds a condition."""
         self._where.append(each if isinstance(each, str) else self.condition(each))
 
