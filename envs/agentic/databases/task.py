@@ -132,7 +132,7 @@ class SQL(ToolTask[SqlWorld]):
     """Answer a person's questions about a documented database of 5 to 30 tables.
 
     Levels 1 to 5: 5 or 6 tables and one question on one of them; joins, units, deleted rows; dirty values and perhaps a
-    second question; 18 to 22 tables and two questions; up to 30 tables and three questions.
+    second question; about 20 tables and two questions; up to 30 tables and three questions.
 
     Observation: whose database it is and a question; then what each call gave, or the next question.
     Actions: a call of ``list_tables``, ``describe_table`` or ``run_query``; any other reply is an answer.
