@@ -98,8 +98,8 @@ def _stacked(states: Sequence[torch.Tensor], columns: int) -> torch.Tensor:
 
 def batch_of(model: Any, slots: int, limit: int, sampling: Sampling, stops: tuple[int, ...]) -> _Slots | _LeftPadded:
     """The slots of a model, or a batch for one whose layers are not plain attention."""
-    in_place = prompt_cache(model.config)[1]
-    return (_Slots if in_place else _LeftPadded)(model, slots, limit, sampling, stops)
+    plain_attention = prompt_cache(model.config)[1]
+    return (_Slots if plain_attention else _LeftPadded)(model, slots, limit, sampling, stops)
 
 
 class _Batch:
