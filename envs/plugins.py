@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 GROUP = "rlvr.envs"
 _lock = threading.RLock()
 _loading: dict[str, Iterator[EntryPoint]] = {}  # of each group that was begun, the rest
+_origins: dict[str, EntryPoint] = {}  # of each id that a plug-in has registered
 
 
 def load_plugins() -> list[str]:
@@ -38,8 +39,15 @@ def load_plugins() -> list[str]:
             if gym.registry.get(env_id) is not spec:
                 gym.registry[env_id] = spec
                 _warn(f"{label(point)} may not register {env_id}, which exists")
+        _origins.update(dict.fromkeys(gym.registry.keys() - before.keys(), point))
         before = dict(gym.registry)
     return loaded
+
+
+def package_of(env_id: str) -> tuple[str, str] | None:
+    """The name and the version of the installed package that registers an id by its entry point; None of any other."""
+    package = getattr(_origins.get(env_id), "dist", None)
+    return None if package is None else (package.name, package.version)
 
 
 def load_group_once(group: str) -> None:

@@ -7,22 +7,16 @@ server is `rlvr.adapters.suites.openenv`; nothing of the environment is copied. 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from string import Template
 from typing import Any
 
-import gymnasium as gym
-
-from rlvr.envs.core.files import make_folder, write_whole
-from rlvr.envs.core.registry import size_of, splits_of
-from rlvr.envs.tasks.digests import env_digest
+from rlvr.adapters.export.package import PackagedEnv, filled, packaged, require_empty, write_files
 
 PORT = 8000  # where OpenEnv's validation and its images look
 EPISODE_SECONDS = 600.0
 MEMORY_MB, DISK_MB = 1024, 4096
-FOLDER = Path(__file__).parent / "openenv_package"  # templates: ${name} stands for a value
+FOLDER = Path(__file__).parent / "openenv_package"
 TEMPLATES = {
     "server/app.py": "server_app.py",
     "server/Dockerfile": "Dockerfile",
@@ -31,7 +25,6 @@ TEMPLATES = {
     "README.md": "README.md",
 }
 REQUIRED = "openenv>=0.10,<0.11"
-EXTRAS = {"agentic": "[tools]", "coding": "[hub]", "knowledge": "[hub]", "players": "[games]", "visual": "[visual]"}
 
 
 def write_package(env_id: str, out: Path, **settings: Any) -> str:
@@ -41,60 +34,28 @@ def write_package(env_id: str, out: Path, **settings: Any) -> str:
         settings: of ``gym.make``.
 
     Raises:
-        ValueError: ``out`` is there and no empty folder, or the environment is not rlvr's own, such as one of a
-            plug-in or of another suite: the image installs rlvr alone.
+        ValueError: ``out`` is there and no empty folder, or pip could not install the environment elsewhere.
         LinkRefused: ``out`` is a symbolic link.
         OSError: it cannot be written.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ValueError(f"{out} is there and no empty folder: give another --out")
-    env = gym.make(env_id, **settings)
-    try:
-        size, splits, digest = size_of(env), splits_of(env), env_digest(env)
-        module = type(getattr(env.unwrapped, "task", env.unwrapped)).__module__.split(".")
-    finally:
-        env.close()
-    # A plug-in's id may begin with rlvr/, too.
-    if module[:2] != ["rlvr", "envs"] or module[2] == "bridges":
-        raise ValueError(f"{env_id} is no environment of rlvr's own: the package's image installs rlvr alone")
-    family = module[2]
-    short = env_id.rpartition("/")[2].partition("-v")[0]
-    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|\W+", "_", short).lower()
-    counts = {} if size is None else dict.fromkeys(splits, size)
-    make_folder(out)
-    for path, content in _files(name, env_id, settings, counts, family, digest):
-        make_folder((out / path).parent)
-        write_whole(out / path, content)
-    return name
+    require_empty(out)
+    env = packaged(env_id, **settings)
+    write_files(out, _files(env))
+    return env.name
 
 
-def _files(
-    name: str, env_id: str, settings: Mapping[str, Any], counts: Mapping[str, int], family: str, digest: str
-) -> Iterator[tuple[str, str]]:
+def _files(env: PackagedEnv) -> Iterator[tuple[str, str]]:
     """Paths and contents of the folder."""
-    from rlvr import __version__
-
-    yield "openenv.yaml", _manifest(name, __version__, counts, family)
+    yield "openenv.yaml", _manifest(env)
     plan = {
         "plan_schema_version": "1",
         "reset": {"episode_id": "validation", "seed": 0, "options": {}},
         "actions": [{"message": "no answer"}],  # no solution of a task stands in the package
     }
     yield "validation/runtime.json", json.dumps(plan, indent=1) + "\n"
-    options = "".join(f" --set {key}={json.dumps(value)}" for key, value in sorted(settings.items()))
-    values = {
-        "name": name,
-        "env_id": env_id,
-        "settings": repr(json.dumps(settings, sort_keys=True)),
-        "given": options,
-        "version": __version__,
-        "openenv": REQUIRED,
-        "extra": EXTRAS.get(family, ""),
-        "port": PORT,
-        "digest": digest,
-    }
+    values = {**env.values(), "openenv": REQUIRED, "port": PORT}
     for path, template in TEMPLATES.items():
-        yield path, Template((FOLDER / f"{template}.txt").read_text(encoding="utf-8")).substitute(values)
+        yield path, filled(FOLDER / f"{template}.txt", values)
     yield "server/__init__.py", ""
     yield "__init__.py", ""
     yield (
@@ -103,14 +64,14 @@ def _files(
     )
 
 
-def _manifest(name: str, version: str, counts: Mapping[str, int], family: str) -> str:
+def _manifest(env: PackagedEnv) -> str:
     capabilities: dict[str, Any] = {"verifier": {"kind": "reward_channel"}, "task_api": True}
-    if counts:
-        capabilities["declared_task_count"] = dict(counts)
+    if env.counts:
+        capabilities["declared_task_count"] = dict(env.counts)
     facts = {
         "spec_version": 1,
-        "name": name,
-        "version": version,
+        "name": env.name,
+        "version": env.version,
         "type": "space",
         "runtime": "fastapi",
         "app": "server.app:app",
@@ -124,7 +85,7 @@ def _manifest(name: str, version: str, counts: Mapping[str, int], family: str) -
                 "episode_timeout_s": EPISODE_SECONDS,
             },
             "capabilities": capabilities,
-            "types": {"tags": [family]},
+            "types": {"tags": [env.family]},
             "execution": {
                 "kind": "openenv_ws",
                 "probe_path": "validation/runtime.json",

@@ -212,10 +212,13 @@ def _elsewhere(report: ValidationReport, request: dict[str, Any], left: float) -
             target = f"{Path(head).resolve()}:{tail}"
         elif target.endswith(".py") or Path(target).exists():
             target = str(Path(target).resolve())
+        settings = {name: _absolute(value) if name != "split" else value for name, value in request["settings"].items()}
         others = {"TZ": "Pacific/Kiritimati", "LC_ALL": "C", "LANG": "C", "PYTHONHASHSEED": "4711", "HOME": elsewhere}
+        if "PYTHONPATH" in os.environ:
+            others["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, os.environ["PYTHONPATH"].split(os.pathsep)))
         first = run_worker(asked, left, left / 3, {"PYTHONHASHSEED": "0"})
         second = run_worker(
-            {**asked, "target": target, "later": True, "replays": report.played[::-1]},
+            {**asked, "target": target, "settings": settings, "later": True, "replays": report.played[::-1]},
             left,
             left / 3,
             others,
@@ -240,6 +243,11 @@ def _elsewhere(report: ValidationReport, request: dict[str, Any], left: float) -
             result.add("elsewhere", text, replay=Replay.from_dict(record))
             break
     return result
+
+
+def _absolute(value: Any) -> Any:
+    """A setting; where it is the path of a file or folder, as it is named from another folder."""
+    return os.path.abspath(value) if isinstance(value, str) and value and os.path.exists(value) else value
 
 
 def _differing(here: Mapping[str, Any], there: Mapping[str, Any], name: str) -> str:

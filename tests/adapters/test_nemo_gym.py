@@ -27,6 +27,7 @@ from rlvr.adapters.suites import nemo_gym as adapter
 from rlvr.envs import Verdict
 
 from .loopback_app import free_socket, serving
+from .plugin_site import ID, export_plugin, install_plugin
 
 MULTI, REMOTE = "rlvr/GuessNumber-v0", "rlvr/nemo_gym.Remote-v0"
 MODULES = ["rlvr", kit.MODULE]
@@ -376,6 +377,29 @@ def test_a_written_project_under_their_own_command_and_rollout_collection(tmp_pa
     if splits_failures:
         failures = (tmp_path / "rollouts_failures.jsonl").read_text()
         assert failures.count("agent_run_error") == failures.count("on purpose") == len(kit.FAULTS)
+
+
+@foreign
+def test_their_own_checks_of_an_exported_plug_in_pass_and_fail_where_it_is_broken(tmp_path):
+    pytest.importorskip("nemo_gym")
+    project = tmp_path / "project"
+    variables = install_plugin(tmp_path / "site")
+    export_plugin(variables, "--nemo-gym", project, "--episodes", "3")
+    config = "resources_servers/rlvr/configs/rlvr.yaml"
+
+    def checked(*words):
+        command = [Path(sys.executable).with_name("gym"), *words, "--config", config]
+        return subprocess.run(command, cwd=project, env=variables, capture_output=True, text=True, timeout=200)
+
+    collate = ("dataset", "collate", "--mode", "example_validation", "--output-dir", "collated")
+    for words in (("env", "validate"), collate):
+        done = checked(*words)
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    rows = (project / "collated" / "example.jsonl").read_text().splitlines()
+    assert [json.loads(json.loads(row)["spec"])["env_id"] for row in rows] == [ID] * 3
+    written = (project / config).read_text()
+    (project / config).write_text(written.replace("name: rlvr\n", "name: another\n"))
+    assert checked("env", "validate").returncode != 0
 
 
 # the other direction

@@ -20,7 +20,10 @@ from rlvr.adapters import testing as kit
 from rlvr.adapters.serving.loopback import LoopbackServer
 from rlvr.adapters.spec import require_tools_in_prompt
 from rlvr.agents import TokenSequence
+from rlvr.cli import main
 from rlvr.envs import Verdict
+
+from .plugin_site import export_plugin, install_plugin, seeing
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "examples" / "verifiers").glob("*.toml"))
@@ -354,6 +357,31 @@ def test_the_recipe_is_read_by_the_command(vf, tmp_path):
     resolved = json.loads(path.read_text())
     assert (resolved["push"], resolved["env"]["agent"]["runtime"]["type"]) == (False, "subprocess")
     assert resolved["env"]["taskset"]["kwargs"] == {"level": 2, "split": "test"}
+
+
+@foreign
+def test_their_validation_of_an_exported_plug_in_lets_its_expert_play(vf, tmp_path):
+    package = tmp_path / "package"
+    export_plugin(install_plugin(tmp_path / "site"), "--verifiers", package)
+    command = [Path(sys.executable).with_name("vf-validate"), "rlvr-made-up-env", "-n", "3", "--only-gold"]
+    command += ["--runtime.type", "subprocess", "--rich", "false", "--output-dir", "out", "--run.dir", "run"]
+    variables = seeing(tmp_path / "site", package) | {"HOME": str(tmp_path)}
+    subprocess.run(command, cwd=tmp_path, env=variables, check=True, capture_output=True, timeout=300)
+    outcomes = json.loads((tmp_path / "out" / "run" / "summary.json").read_text())["outcomes"]
+    assert {reason: count for reason, count in outcomes.items() if count} == {"valid": 3}
+
+
+@foreign
+def test_an_exported_package_is_our_plug_in_with_its_environment_named(vf, tmp_path, monkeypatch):
+    from verifiers.v1.utils.loaders import default_harness_id
+
+    assert main(["export", "--verifiers", "GuessNumber", "--level", "2", "--out", str(tmp_path / "package")]) == 0
+    monkeypatch.syspath_prepend(str(tmp_path / "package"))
+    env = vf.load_environment(vf.resolve_env_config({"taskset": {"id": "rlvr-guess-number", "n": 2}}))
+    ours = make_env(vf, taskset={"env": "rlvr/GuessNumber-v0", "kwargs": {"level": 2}, "n": 2})
+    assert type(env) is type(ours)
+    assert default_harness_id("rlvr-guess-number") == "rlvr-guess-number"
+    assert [task.data for task in env.taskset.load()] == [task.data for task in ours.taskset.load()]
 
 
 @foreign

@@ -13,7 +13,6 @@ import pytest
 
 from rlvr.adapters import rows, write_rows
 from rlvr.adapters.export.files import digests_beside, write
-from rlvr.adapters.export.openenv import write_package
 from rlvr.adapters.rows import FORMATS
 from rlvr.adapters.suites import lm_eval, nemo_gym
 from rlvr.agents import ExpertAgent, Rollout, task_requests
@@ -115,10 +114,3 @@ def test_rows_for_other_trainers_say_what_they_are_of(form: str, tmp_path: Path)
         return set(named)
 
     assert digests("42").isdisjoint(digests("43"))
-
-
-def test_a_package_of_openenv_has_the_digest(tmp_path: Path) -> None:
-    write_package(ONE_TURN, tmp_path / "package", level=2)
-    digest = env_digest(gym.make(ONE_TURN, level=2))
-    assert f'[tool.rlvr]\nenv_digest = "{digest}"\n' in (tmp_path / "package" / "pyproject.toml").read_text()
-    assert digest in (tmp_path / "package" / "README.md").read_text()

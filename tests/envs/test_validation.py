@@ -968,6 +968,20 @@ def test_what_depends_on_the_clock_differs_elsewhere(hostile: str) -> None:
 
 
 @pytest.mark.slow
+def test_paths_of_the_caller_hold_elsewhere(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "rows_of_sums.py").write_text(
+        f"{HOSTILE}\nclass Rows(Sum):\n    def __init__(self, rows):\n        open(rows).close()\n"
+    )
+    (tmp_path / "rows.txt").write_text("")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", "modules")
+    report = validate_target("rows_of_sums:Rows", {"rows": "rows.txt"}, tasks=1, minutes=2.0)
+    (result,) = (each for each in report.results if each.check.id == "semantic.verifier_portability")
+    assert (result.unfinished, result.findings, result.tries > 0) == ("", [], True), str(report)
+
+
+@pytest.mark.slow
 def test_what_is_not_installed_is_said(hostile: str) -> None:
     with pytest.raises(ValueError, match="a_module_that_is_not_there"):
         validate_target(f"{hostile}:CannotBeMade", tasks=2, minutes=1.0)

@@ -156,7 +156,7 @@ def new(options: argparse.Namespace, rest: list[str]) -> int:
     for path in new_package(options.name, options.folder, options.kind):
         print(path)
     folder = options.folder / options.name
-    print(f"next: pip install -e {folder}[dev] && pytest {folder} && rlvr audit {env_id(options.name)}")
+    print(f"next: pip install -e {folder}[dev] && pytest {folder} && rlvr validate {env_id(options.name)}")
     return 0
 
 

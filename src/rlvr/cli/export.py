@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rlvr.cli.options import add_force, add_settings, settings_of
 from rlvr.envs.core.code_rule import require_registered
@@ -24,13 +24,12 @@ def export(options: argparse.Namespace, rest: list[str]) -> int:
     from rlvr.adapters.export.files import check_target, require_new_files, write
     from rlvr.adapters.export.selection import Selection, episode_files, read_all
 
-    named = [options.expert, options.harbor, options.openenv]
-    if bool(options.paths) + sum(name is not None for name in named) != 1:
-        raise ValueError("say what to export: files or runs, or --expert ID, or --harbor ID, or --openenv ID")
-    if options.openenv is not None:
-        return _package(options)
-    if options.harbor is not None:
-        return _tasks(options)
+    targets = [name for name in TARGETS if getattr(options, name) is not None]
+    if bool(options.paths) + (options.expert is not None) + len(targets) != 1:
+        flags = ", ".join(f"{_flag(name)} ID" for name in ("expert", *TARGETS))
+        raise ValueError(f"say what to export: files or runs, or one of {flags}")
+    if targets:
+        return _environment(options, targets[0])
     wanted = _wanted(options)
     check_target(options.out, options.format)
     selection = Selection()
@@ -58,13 +57,28 @@ def _counts(selection: Selection) -> str:
     return ", ".join(f"{count} {reason}" for reason, count in selection.left_out.most_common())
 
 
-def _tasks(options: argparse.Namespace) -> int:
-    """Write an environment's tasks as folders of Harbor."""
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _environment(options: argparse.Namespace, target: str) -> int:
+    """Write an environment in the form of another suite."""
+    named = [name for name in EPISODES_ONLY if getattr(options, name)]
+    if named or options.format != "chat":
+        flag = _flag(named[0] if named else "format")
+        raise ValueError(f"{flag} is for episodes, and {_flag(target)} writes {TARGETS[target].writes}")
+    if not TARGETS[target].has_tasks and (options.episodes is not None or options.seed):
+        raise ValueError(
+            f"--episodes and --seed choose tasks, and the package of {_flag(target)} plays any task it is asked for"
+        )
+    env_id, settings = full_id(getattr(options, target)), settings_of(options)
+    require_registered(env_id, settings)
+    return TARGETS[target].write(options, env_id, settings)
+
+
+def _write_harbor(options: argparse.Namespace, env_id: str, settings: dict[str, Any]) -> int:
     from rlvr.adapters.export.harbor import write_tasks
 
-    _require_no_filters(options, "--harbor writes tasks")
-    env_id, settings = full_id(options.harbor), settings_of(options)
-    require_registered(env_id, settings)
     written = write_tasks(env_id, options.out, options.episodes, seed=options.seed, **settings)
     left_out = ", ".join(f"{count} {reason}" for reason, count in written.left_out.most_common())
     if not written.tasks:
@@ -75,27 +89,61 @@ def _tasks(options: argparse.Namespace) -> int:
     return 0
 
 
-def _package(options: argparse.Namespace) -> int:
-    """Write an environment as a package of OpenEnv."""
+def _write_openenv(options: argparse.Namespace, env_id: str, settings: dict[str, Any]) -> int:
     from rlvr.adapters.export.openenv import write_package
 
-    _require_no_filters(options, "--openenv writes a package")
-    if options.episodes is not None or options.seed:
-        raise ValueError(
-            "--episodes and --seed choose tasks, and the server of --openenv plays any task it is asked for"
-        )
-    env_id, settings = full_id(options.openenv), settings_of(options)
-    require_registered(env_id, settings)
     name = write_package(env_id, options.out, **settings)
     print(f"{options.out}: the package {name}; openenv validate {options.out} --level static")
     return 0
 
 
-def _require_no_filters(options: argparse.Namespace, reason: str) -> None:
-    named = [name for name in EPISODES_ONLY if getattr(options, name)]
-    if named or options.format != "chat":
-        name = named[0].replace("_", "-") if named else "format"
-        raise ValueError(f"--{name} is for episodes, and {reason}")
+def _write_verifiers(options: argparse.Namespace, env_id: str, settings: dict[str, Any]) -> int:
+    from rlvr.adapters.export.verifiers import write_package
+
+    name = write_package(env_id, options.out, **settings)
+    check = f"vf-validate {name} -n 20 --only-gold --runtime.type subprocess"
+    print(f"{options.out}: the package {name}; pip install -e {options.out} && {check}")
+    return 0
+
+
+def _write_nemo_gym(options: argparse.Namespace, env_id: str, settings: dict[str, Any]) -> int:
+    from rlvr.adapters.export.package import packaged
+    from rlvr.adapters.suites.nemo_gym import write_project
+
+    env = packaged(env_id, **settings)
+    config = write_project(
+        options.out,
+        env_id,
+        options.episodes or (None if env.counts else 100),
+        seed=options.seed,
+        kwargs=settings,
+        requirement="\n".join(env.requirements),
+        force=options.force,
+    )
+    print(f"{options.out}: a project; in it, gym env validate --config {config.relative_to(options.out)}")
+    return 0
+
+
+class Target(NamedTuple):
+    """Another suite, in whose form an environment is written.
+
+    Attributes:
+        writes: what is written, for messages.
+        has_tasks: whether ``--episodes`` and ``--seed`` choose its tasks; else it plays any that it is asked for.
+        write: writes it, and says what checks it; the exit status.
+    """
+
+    writes: str
+    has_tasks: bool
+    write: Callable[[argparse.Namespace, str, dict[str, Any]], int]
+
+
+TARGETS = {
+    "harbor": Target("tasks", True, _write_harbor),
+    "openenv": Target("a package", False, _write_openenv),
+    "verifiers": Target("a package", False, _write_verifiers),
+    "nemo_gym": Target("a server and its rows", True, _write_nemo_gym),
+}
 
 
 def _wanted(options: argparse.Namespace) -> Filter:
@@ -134,11 +182,11 @@ def _demonstrated(options: argparse.Namespace) -> Iterator[Episode]:
 def add_parsers(commands: Any) -> None:
     """Add ``export`` to the sub-commands of `rlvr`."""
     exporting = commands.add_parser(
-        "export", help="write episodes as chats or trajectories, tasks for Harbor, or a package of OpenEnv"
+        "export", help="write episodes as chats or trajectories, or an environment in the form of another suite"
     )
     exporting.add_argument("paths", nargs="*", type=Path, help="JSONL files of episodes, folders of them, or runs")
     exporting.add_argument(
-        "--out", type=Path, required=True, help="X.jsonl or X.parquet; a new folder for --harbor, --openenv, or atif"
+        "--out", type=Path, required=True, help="X.jsonl or X.parquet; a new folder for atif and other suites"
     )
     exporting.add_argument(
         "--format",
@@ -149,8 +197,12 @@ def add_parsers(commands: Any) -> None:
     exporting.add_argument("--expert", metavar="ID", help="export the expert's episodes in an environment instead")
     exporting.add_argument("--harbor", metavar="ID", help="export an environment's tasks as folders of Harbor instead")
     exporting.add_argument("--openenv", metavar="ID", help="export an environment as a package of OpenEnv instead")
-    exporting.add_argument("--episodes", type=int, help="of --expert or --harbor; all rows of a table, else 100")
-    exporting.add_argument("--seed", type=int, default=0, help="decides the tasks of --expert and --harbor")
+    exporting.add_argument("--verifiers", metavar="ID", help="export it as a package of verifiers instead")
+    exporting.add_argument("--nemo-gym", metavar="ID", help="export it as a server of NeMo Gym, with rows, instead")
+    exporting.add_argument(
+        "--episodes", type=int, help="of --expert, --harbor or --nemo-gym; all rows of a table, else 100"
+    )
+    exporting.add_argument("--seed", type=int, default=0, help="decides which tasks these are")
     exporting.add_argument("--success", action="store_true", help="only episodes that succeeded")
     exporting.add_argument("--min-reward", type=float, metavar="R", help="only episodes with at least this return")
     exporting.add_argument("--env", action="append", help="only episodes of this environment; give it again for more")
