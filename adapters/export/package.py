@@ -77,6 +77,7 @@ def packaged(env_id: str, **settings: Any) -> PackagedEnv:
     finally:
         env.close()
     short = env_id.rpartition("/")[2].partition("-v")[0]
+    requirements: tuple[str, ...]
     plugin = package_of(env_id)
     if plugin is not None:
         package, version = plugin

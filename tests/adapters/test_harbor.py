@@ -139,7 +139,7 @@ def test_tasks_that_harbor_cannot_hold_are_counted(tmp_path: Path, capsys: Any) 
         (["--harbor", "Countdown"], "has no form"),
         (["--harbor", "CodeTests", "--success"], "--success is for episodes"),
         (["--harbor", "CodeTests", "--format", "atif"], "--format is for episodes"),
-        (["--harbor", "CodeTests", "--expert", "CodeTests"], "or --harbor ID"),
+        (["--harbor", "CodeTests", "--expert", "CodeTests"], "--harbor ID"),
         (["--harbor", "CodeTests", "--episodes", "0"], "at least 1"),
     ],
 )
