@@ -21,9 +21,8 @@ from typing import Any, Final
 from rlvr.adapters.viewer.foreign import READERS, trace_of
 from rlvr.adapters.viewer.nemo_gym_records import token_lists
 from rlvr.adapters.viewer.traces import INVALID, NotATrace, Trace, list_of, mapping_of, mappings_of, whole_of
-from rlvr.agents.evaluation.faults import MAX_SHARE
 from rlvr.agents.evaluation.reward_hacking import GradedReply, find_signs, reply_key
-from rlvr.agents.evaluation.summary import CUT
+from rlvr.agents.evaluation.summary import CUT, MAX_SHARE
 from rlvr.envs.core.json_text import load_json
 from rlvr.envs.validation.report import Check, CheckResult, Severity, ValidationReport
 

@@ -17,7 +17,7 @@ from itertools import groupby, pairwise
 from typing import Any
 
 from rlvr.agents.episode import Episode
-from rlvr.agents.evaluation.faults import without_numbers
+from rlvr.agents.evaluation.summary import without_numbers
 from rlvr.envs.rewards.extraction import spoken_text
 
 FAULTS = ("timeout", "verifier_error", "env_error")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import NormalDist, fmean
 from typing import Any, Final
 
-from rlvr.agents.evaluation.faults import InvalidCause, invalid_warning, read_causes
+from rlvr.agents.evaluation.summary import InvalidCause, invalid_warning, read_causes
 
 Record = Mapping[str, Any]
 STEPS: Final = 5  # steps in a row that a complaint needs

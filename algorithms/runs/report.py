@@ -19,7 +19,7 @@ from typing import Any
 
 from rlvr.agents.episode import Episode
 from rlvr.agents.evaluation import read_episodes
-from rlvr.agents.evaluation.faults import read_causes
+from rlvr.agents.evaluation.summary import read_causes
 from rlvr.algorithms.runs.analysis import COLUMNS, analyse
 from rlvr.algorithms.runs.hacking import signs_section
 from rlvr.algorithms.runs.health import health

@@ -9,7 +9,7 @@ import gymnasium as gym
 import pytest
 
 from rlvr.agents import ExpertAgent, Reply, Rollout, evaluate, summarise, task_requests
-from rlvr.agents.evaluation.faults import provoked_causes
+from rlvr.agents.evaluation.summary import provoked_causes
 from rlvr.envs import TextEnv
 from rlvr.envs.bridges.pools import verdict_on_fault
 from rlvr.envs.core import verdict as law
