@@ -42,7 +42,7 @@ from rlvr.agents.models import sampling as steps
 from rlvr.agents.models.attention import kernel_of
 from rlvr.agents.models.sampling import Sampling
 from rlvr.agents.models.tiny import tiny_tokenizer
-from rlvr.agents.models.transformers import sample
+from rlvr.agents.models.transformers import sample_each
 from rlvr.algorithms.config import load_config
 from rlvr.algorithms.config.train_config import read_yaml
 from rlvr.algorithms.learner.batch import TrainingBatch
@@ -246,9 +246,21 @@ def _prompts(shape: ModelShape, count: int) -> list[list[int]]:
     return [torch.randint(2, shape.vocab, (8 + 5 * (n % 7),), generator=draw).tolist() for n in range(count)]
 
 
-def drawn(model: Any, prompts: list[list[int]], new: int, ends: list[int], slots: int | None = None) -> Any:
+def drawn(
+    model: Any,
+    prompts: list[list[int]],
+    new: int,
+    ends: list[int],
+    slots: int | None = None,
+    prefixes: list[Any] | None = None,
+) -> Any:
     noise = [steps.uniforms(0, str(index), len(prompt), new) for index, prompt in enumerate(prompts)]
-    return sample(model, prompts, [new] * len(prompts), noise, ends, Sampling(), slots)
+    done = dict(sample_each(model, prompts, [new] * len(prompts), noise, ends, Sampling(), slots, prefixes))
+    return [done[index] for index in range(len(prompts))]
+
+
+def next_turn(prompts: list[list[int]], replies: Any, message: list[int]) -> list[list[int]]:
+    return [[*prompt, *ids, *message] for prompt, (ids, _) in zip(prompts, replies, strict=True)]
 
 
 @contextmanager
@@ -286,6 +298,10 @@ def _check_sampler(report: Report, model: Any, dtype: torch.dtype, bound: float)
     with without_graphs():
         launched = differing(drawn(model, prompts, 32, ends), whole)
     report.add(f"replies without graphs beside those with, {dtype}", launched, "of replies differ", allowed)
+    prefixes: list[Any] = [None] * len(prompts)
+    longer = next_turn(prompts, drawn(model, prompts, 32, ends, prefixes=prefixes), prompts[0][:6])
+    kept = differing(drawn(model, longer, 32, ends, prefixes=prefixes), drawn(model, longer, 32, ends))
+    report.add(f"turns behind kept keys beside those read whole, {dtype}", kept, "of replies differ", allowed)
     if model.device.type == "cuda":
         graphs = model in steps.KEPT and model not in steps.GRAPHLESS
         report.add(f"steps are graphs, {dtype}", str(graphs), "", failed=not graphs)
@@ -348,6 +364,7 @@ def times(report: Report, options: argparse.Namespace) -> None:
                 model = build(shape, torch.bfloat16, options.device)
                 for count in options.batches:
                     _time_sampling(report, f"{size}, {{}}, {count} at once", model, count, options.new_tokens)
+                _time_turn(report, size, model, options.tokens // 16)
                 model = None
         with report.figure(f"{size}, weights to a copy") as go:
             if go:
@@ -405,6 +422,18 @@ def _time_sampling(report: Report, name: str, model: Any, count: int, new: int) 
     if speed.keys() >= {"sampling", "generate()"}:
         ratio = speed["sampling"] / speed["generate()"]
         report.add(name.format("sampling beside generate()"), ratio, "times as fast")
+
+
+def _time_turn(report: Report, size: str, model: Any, length: int) -> None:
+    """Eight tokens of 16 conversations behind so many, and 32 new ones: all read, and the new ones alone."""
+    draw = torch.Generator().manual_seed(1)
+    prompts = [torch.randint(2, model.config.vocab_size, (length,), generator=draw).tolist() for _ in range(16)]
+    prefixes: list[Any] = [None] * len(prompts)
+    longer = next_turn(prompts, drawn(model, prompts, 4, [], prefixes=prefixes), prompts[0][:32])
+    whole = seconds_of(partial(drawn, model, longer, 8, []))
+    new = seconds_of(lambda: drawn(model, longer, 8, [], prefixes=[*prefixes]))
+    report.add(f"{size}, a turn behind {length} tokens", new, "s")
+    report.add(f"{size}, a turn behind {length} tokens, beside all read", whole / new, "times as fast")
 
 
 def learns(report: Report, options: argparse.Namespace) -> None:
