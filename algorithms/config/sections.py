@@ -34,6 +34,7 @@ def require_no_switch(value: Any, annotation: Any) -> Any:
 
 
 def _takes_switch(annotation: Any) -> bool:
+    # Literal lists its values as arguments, True among them where it is allowed.
     parts = get_args(annotation)
     return annotation in (bool, Any) or isinstance(annotation, bool) or any(map(_takes_switch, parts))
 

@@ -340,6 +340,7 @@ class Collector:
     def _draw(self, step: int, count: int, first: int) -> list[_Group]:
         requests = [self.pool.draw(group=first + number, salt=f"step {step}") for number in range(count)]
         if self.prefixes is not None:
+            # before there are groups: all members of one begin alike
             requests = self.prefixes.put_before(requests)
         return [_Group(request, []) for request in requests]
 

@@ -78,6 +78,7 @@ class ExpertPrefixes:
     def _actions(self, request: RolloutRequest, episode: Episode) -> tuple[str, ...]:
         if not episode.success:
             return ()
+        # by the task and the step, so that a run that goes on draws the same
         rng: random.Random = stream("expert prefix", request.seed, request.index, request.salt)
         # h = min(floor(s K + u), K - 1), u ~ U(0, 1): s K in the mean, and the last turn is the policy's
         count = math.floor(self._share(_key(episode)) * len(episode.turns) + rng.random())
