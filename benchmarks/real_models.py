@@ -53,7 +53,7 @@ TASKS: dict[str, tuple[str, tuple[str, ...]]] = {
         "letter_counts",
         "dilemma_selfplay",
         "kuhn_selfplay",
-        "guess_number",
+        "higher_lower",
         "gsm8k",
     )
 } | {
