@@ -20,6 +20,7 @@ from rlvr.envs.core.files import (
     mark_written,
     open_plain,
     require_new,
+    require_new_folder,
     sha256_of,
     write_new,
     write_whole,
@@ -42,8 +43,8 @@ def check_target(out: Path, form: str) -> None:
     if form == "atif":
         if out.suffix not in (".jsonl", ""):
             raise ValueError(f"trajectories are written to X.jsonl or to a folder, a file each; not {out.name!r}")
-        if not out.suffix and out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise ValueError(f"{out} is there and no empty folder: give another --out")
+        if not out.suffix:
+            require_new_folder(out)
     elif out.suffix not in (".jsonl", ".parquet"):
         raise ValueError(f"episodes are written to X.jsonl or X.parquet, not {out.name!r}")
     if form == "openai" and out.suffix == ".parquet":

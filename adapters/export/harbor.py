@@ -24,7 +24,7 @@ from rlvr.adapters.export import harbor_verify
 from rlvr.agents.evaluation.play import task_requests
 from rlvr.envs.agentic import coding_tasks, terminal
 from rlvr.envs.agentic.chores import VARIABLES, Chore
-from rlvr.envs.core.files import make_folder, write_whole
+from rlvr.envs.core.files import make_folder, require_new_folder, write_whole
 from rlvr.envs.core.text_env import TextEnv
 from rlvr.envs.sandbox.inside import wire
 from rlvr.envs.tasks.digests import env_digest
@@ -81,8 +81,7 @@ def write_tasks(env_id: str, out: Path, count: int | None, *, seed: int = 0, **s
     """
     if count is not None and count < 1:
         raise ValueError(f"--episodes must be at least 1, got {count}")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ValueError(f"{out} is there and no empty folder: give another --out")
+    require_new_folder(out)
     written = Written()
     make = gym.make(env_id, **settings)
     try:

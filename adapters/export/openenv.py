@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rlvr.adapters.export.package import PackagedEnv, filled, packaged, require_empty, write_files
+from rlvr.adapters.export.package import PackagedEnv, filled, packaged, write_files
+from rlvr.envs.core.files import require_new_folder
 
 PORT = 8000  # where OpenEnv's validation and its images look
 EPISODE_SECONDS = 600.0
@@ -38,7 +39,7 @@ def write_package(env_id: str, out: Path, **settings: Any) -> str:
         LinkRefused: ``out`` is a symbolic link.
         OSError: it cannot be written.
     """
-    require_empty(out)
+    require_new_folder(out)
     env = packaged(env_id, **settings)
     write_files(out, _files(env))
     return env.name

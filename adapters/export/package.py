@@ -107,12 +107,6 @@ def filled(template: Path, values: Mapping[str, Any]) -> str:
     return Template(template.read_text(encoding="utf-8")).substitute(values)
 
 
-def require_empty(out: Path) -> None:
-    """Raise ValueError unless the folder is new or empty."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ValueError(f"{out} is there and no empty folder: give another --out")
-
-
 def write_files(out: Path, files: Iterable[tuple[str, str]]) -> None:
     """Write files, given as paths and contents, below a folder.
 

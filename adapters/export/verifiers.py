@@ -9,7 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rlvr.adapters.export.package import filled, packaged, require_empty, write_files
+from rlvr.adapters.export.package import filled, packaged, write_files
+from rlvr.envs.core.files import require_new_folder
 
 FOLDER = Path(__file__).parent / "verifiers_package"
 REQUIRED = "verifiers>=0.4,<0.5"
@@ -26,7 +27,7 @@ def write_package(env_id: str, out: Path, **settings: Any) -> str:
         LinkRefused: ``out`` is a symbolic link.
         OSError: it cannot be written.
     """
-    require_empty(out)
+    require_new_folder(out)
     env = packaged(env_id, **settings)
     values = {**env.values(), "verifiers": REQUIRED}
     templates = {f"{env.name}.py": "module.py", "pyproject.toml": "pyproject.toml", "README.md": "README.md"}

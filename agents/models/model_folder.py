@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlvr.agents.models.tiny import MISSING_EXTRA, TINY, load_policy, require_model
-from rlvr.envs.core.files import LinkRefused
+from rlvr.envs.core.files import LinkRefused, require_new_folder
 from rlvr.envs.core.json_text import load_json
 
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ def check_new_folder(out: Path) -> None:
     """
     if out.is_symlink():
         raise LinkRefused(f"{out} is a symbolic link, and what it leads to is not written: give another --out")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ValueError(f"{out} is there and no empty folder: give another --out")
+    require_new_folder(out)
 
 
 def save_model(model: Any, tokenizer: Any, out: Path, **options: Any) -> None:

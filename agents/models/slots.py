@@ -239,7 +239,9 @@ class _Slots(_Batch):
         return tokens, logprobs
 
     def prefix(self, slot: int, ids: Sequence[int]) -> Prefix | None:
-        """See `_Batch`; None also where prefixes hold all that they may."""
+        """See `_Batch`; None also where no prefix can be read behind, or prefixes hold all that they may."""
+        if not takes_bias(self.model):
+            return None
         views = [
             (layer.keys[slot, :, : len(ids)], layer.values[slot, :, : len(ids)]) for layer in self.memory.cache.layers
         ]

@@ -112,6 +112,16 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def require_new_folder(out: Path) -> None:
+    """Check that a folder can be written without replacing anything.
+
+    Raises:
+        ValueError: something is there that is no empty folder.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ValueError(f"{out} is there and no empty folder: give another --out")
+
+
 def make_folder(path: Path) -> None:
     """Make a folder to write in, unless it is there.
 

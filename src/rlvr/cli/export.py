@@ -151,7 +151,7 @@ def _wanted(options: argparse.Namespace) -> Filter:
 
     for name in ("max_turns", "max_tokens", "episodes"):
         if (limit := getattr(options, name)) is not None and limit < 1:
-            raise ValueError(f"--{name.replace('_', '-')} must be at least 1, got {limit}")
+            raise ValueError(f"{_flag(name)} must be at least 1, got {limit}")
     return Filter(
         success=options.success,
         min_reward=options.min_reward,
