@@ -49,17 +49,6 @@ def rare_answers(verdicts: Sequence[Verdict]) -> list[float]:
     return [0.0 if verdict.answer is None else 1.0 / counts[verdict.answer] for verdict in verdicts]
 
 
-def reward_to_go(rewards: Sequence[float], *, gamma: float = 1.0) -> list[float]:
-    """Turn-level returns: each turn's reward plus the discounted rewards of the turns after it."""
-    if not 0.0 <= gamma <= 1.0:
-        raise BadOption(f"gamma must be in [0, 1], got {gamma!r}")
-    returns, running = [], 0.0
-    for reward in reversed(rewards):
-        running = reward + gamma * running
-        returns.append(running)
-    return returns[::-1]
-
-
 def turn_rewards(turns: Sequence[Verdict], outcome: Verdict, *, turn_weight: float = 1.0) -> list[float]:
     """One reward a turn: its own verdict times ``turn_weight``, and the outcome added to the last.
 

@@ -19,7 +19,6 @@ from rlvr.envs.rewards.expressions.arithmetic import (
     ArithmeticSyntaxError,
     DivisionByZero,
     evaluate,
-    integer_literals,
     parse_expression,
 )
 from rlvr.envs.rewards.graders.number import NotANumber, read_number
@@ -136,7 +135,7 @@ def test_arithmetic_agrees_with_python_on_fractions(text: str) -> None:
             evaluate(text)
         return
     assert evaluate(text) == expected
-    assert integer_literals(text) == tuple(map(int, re.findall(r"[0-9]+", text)))
+    assert parse_expression(text, decimals=False).integers == tuple(map(int, re.findall(r"[0-9]+", text)))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from rlvr.envs.rewards.groups import (
     pass_at_k,
     pass_at_k_rewards,
     rare_answers,
-    reward_to_go,
     turn_rewards,
 )
 from rlvr.envs.rewards.rubric import Grade, Rubric, Sample, Score, weighted
@@ -209,8 +208,6 @@ def test_diversity_and_rare_answers() -> None:
 
 
 def test_turn_level_rewards() -> None:
-    assert reward_to_go([0.0, 1.0, 2.0]) == [3.0, 3.0, 2.0]
-    assert reward_to_go([0.0, 0.0, 4.0], gamma=0.5) == [1.0, 2.0, 4.0]
     turns = [Verdict(0.2, "partial"), Verdict(0.0, "env_error"), wrong()]
     assert turn_rewards(turns, correct(), turn_weight=0.5) == [0.1, 0.0, 1.0]
     assert turn_rewards(turns, Verdict(0.0, "timeout")) == [0.2, 0.0, 0.0]

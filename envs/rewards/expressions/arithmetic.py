@@ -67,11 +67,6 @@ def evaluate(text: str, operators: str = OPERATORS, *, decimals: bool = True) ->
     return parse_expression(text, operators, decimals=decimals).value
 
 
-def integer_literals(text: str, operators: str = OPERATORS) -> tuple[int, ...]:
-    """The integers that an expression uses, in order of appearance; see ``parse_expression``."""
-    return parse_expression(text, operators, decimals=False).integers
-
-
 def parse_expression(text: str, operators: str = OPERATORS, *, decimals: bool = True) -> Expression:
     """Parse and evaluate numbers, operators and brackets.
 
