@@ -182,7 +182,7 @@ class Proof(NamedTuple):
         if step.rule == "premise":
             raise ProofError("no premise can be added: write assume, with one bar more")
         if step.bars > len(open_path):
-            raise ProofError(f"it stands behind {_count(step.bars, 'bar')}, and {len(open_path)} of them are open")
+            raise ProofError(f"it stands behind {_count(step.bars, 'bar')}, where at most {len(open_path)} may be")
         line = Line(step, open_path[: step.bars])
         self._check(line)
         return Proof((*self.lines, line))
