@@ -24,7 +24,7 @@ class ProofError(ValueError):
     """A line that is refused; the message says why, for whoever wrote it."""
 
 
-class Step(NamedTuple):
+class ProofStep(NamedTuple):
     """A line as it is written: its number, bars, formula, rule, and the lines (n, 0) and subproofs (a, b) it cites."""
 
     number: int
@@ -39,14 +39,14 @@ class Step(NamedTuple):
         return f"{self.number}. {'| ' * self.bars}{written(self.formula)} [{reason}]"
 
 
-class Line(NamedTuple):
+class ProofLine(NamedTuple):
     """An accepted line: its step, and the numbers of the open assumptions that it stands under."""
 
-    step: Step
+    step: ProofStep
     path: tuple[int, ...]
 
 
-class Facts(NamedTuple):
+class Inference(NamedTuple):
     """What a rule looks at: the line's formula, what it cites, and the names that premises and open assumptions have.
 
     A cited line is its formula, a cited subproof the pair of its assumption and its last line.
@@ -57,15 +57,15 @@ class Facts(NamedTuple):
     names: frozenset[str]
 
 
-class Rule(NamedTuple):
+class InferenceRule(NamedTuple):
     """A rule: what it cites, l for a line and s for a subproof; how it goes, in words; and whether it holds."""
 
     cites: str
     text: str
-    holds: Callable[[Facts], bool]
+    holds: Callable[[Inference], bool]
 
 
-def _or_elim(facts: Facts) -> bool:
+def _or_elim(facts: Inference) -> bool:
     either, *cases = facts.cited
     return either[0] == "or" and any(
         cases_in_order == [(either[1], facts.formula), (either[2], facts.formula)]
@@ -73,14 +73,14 @@ def _or_elim(facts: Facts) -> bool:
     )
 
 
-def _all_intro(facts: Facts) -> bool:
+def _all_intro(facts: Inference) -> bool:
     if facts.formula[0] != "all":
         return False
     name = instance_name(facts.formula[1], facts.cited[0])
     return name is not None and name not in facts.names | names_of(facts.formula)
 
 
-def _some_elim(facts: Facts) -> bool:
+def _some_elim(facts: Inference) -> bool:
     some, (assumed, last) = facts.cited
     if some[0] != "some" or last != facts.formula:
         return False
@@ -92,32 +92,42 @@ def _instance_of(quantifier: str, formula: Formula, sentence: Formula) -> bool:
     return bool(formula[0] == quantifier and instance_name(formula[1], sentence) is not None)
 
 
-PROPOSITIONAL: Final[dict[str, Rule]] = {
-    "repeat": Rule("l", "A => A", lambda f: f.formula == f.cited[0]),
-    "and-intro": Rule("ll", "A; B => A and B", lambda f: f.formula == ("and", *f.cited)),
-    "and-elim": Rule("l", "A and B => A, or B", lambda f: f.cited[0][0] == "and" and f.formula in f.cited[0][1:]),
-    "or-intro": Rule("l", "A => A or B, or B or A", lambda f: f.formula[0] == "or" and f.cited[0] in f.formula[1:]),
-    "or-elim": Rule("lss", "A or B; subproof from A to C; subproof from B to C => C", _or_elim),
-    "implies-intro": Rule("s", "subproof from A to B => A implies B", lambda f: f.formula == ("implies", *f.cited[0])),
-    "implies-elim": Rule("ll", "A implies B; A => B", lambda f: f.cited[0] == ("implies", f.cited[1], f.formula)),
-    "not-intro": Rule(
+PROPOSITIONAL: Final[dict[str, InferenceRule]] = {
+    "repeat": InferenceRule("l", "A => A", lambda f: f.formula == f.cited[0]),
+    "and-intro": InferenceRule("ll", "A; B => A and B", lambda f: f.formula == ("and", *f.cited)),
+    "and-elim": InferenceRule(
+        "l", "A and B => A, or B", lambda f: f.cited[0][0] == "and" and f.formula in f.cited[0][1:]
+    ),
+    "or-intro": InferenceRule(
+        "l", "A => A or B, or B or A", lambda f: f.formula[0] == "or" and f.cited[0] in f.formula[1:]
+    ),
+    "or-elim": InferenceRule("lss", "A or B; subproof from A to C; subproof from B to C => C", _or_elim),
+    "implies-intro": InferenceRule(
+        "s", "subproof from A to B => A implies B", lambda f: f.formula == ("implies", *f.cited[0])
+    ),
+    "implies-elim": InferenceRule(
+        "ll", "A implies B; A => B", lambda f: f.cited[0] == ("implies", f.cited[1], f.formula)
+    ),
+    "not-intro": InferenceRule(
         "s",
         "subproof from A to false => not A",
         lambda f: f.cited[0][1] == FALSE and f.formula == ("not", f.cited[0][0]),
     ),
-    "not-elim": Rule("ll", "not A; A => false", lambda f: f.formula == FALSE and f.cited[0] == ("not", f.cited[1])),
-    "false-elim": Rule("l", "false => A", lambda f: f.cited[0] == FALSE),
-    "by-contradiction": Rule(
+    "not-elim": InferenceRule(
+        "ll", "not A; A => false", lambda f: f.formula == FALSE and f.cited[0] == ("not", f.cited[1])
+    ),
+    "false-elim": InferenceRule("l", "false => A", lambda f: f.cited[0] == FALSE),
+    "by-contradiction": InferenceRule(
         "s",
         "subproof from not A to false => A",
         lambda f: f.cited[0] == (("not", f.formula), FALSE),
     ),
 }
-FIRST_ORDER: Final[dict[str, Rule]] = {
-    "all-elim": Rule("l", "all x: A(x) => A(c)", lambda f: _instance_of("all", f.cited[0], f.formula)),
-    "all-intro": Rule("l", "A(c) => all x: A(x), where c is new", _all_intro),
-    "some-intro": Rule("l", "A(c) => some x: A(x)", lambda f: _instance_of("some", f.formula, f.cited[0])),
-    "some-elim": Rule("ls", "some x: A(x); subproof from A(c) to B => B, where c is new", _some_elim),
+FIRST_ORDER: Final[dict[str, InferenceRule]] = {
+    "all-elim": InferenceRule("l", "all x: A(x) => A(c)", lambda f: _instance_of("all", f.cited[0], f.formula)),
+    "all-intro": InferenceRule("l", "A(c) => all x: A(x), where c is new", _all_intro),
+    "some-intro": InferenceRule("l", "A(c) => some x: A(x)", lambda f: _instance_of("some", f.formula, f.cited[0])),
+    "some-elim": InferenceRule("ls", "some x: A(x); subproof from A(c) to B => B, where c is new", _some_elim),
 }
 RULES: Final = PROPOSITIONAL | FIRST_ORDER
 NEW_NAME: Final = (
@@ -126,7 +136,7 @@ NEW_NAME: Final = (
 )
 
 
-def read_step(text: str) -> Step:
+def read_step(text: str) -> ProofStep:
     """The step that a line of text writes, such as ``5. | Q and R [and-intro 2, 4]``.
 
     Raises:
@@ -149,24 +159,26 @@ def read_step(text: str) -> Step:
         formula = read_formula(formula_text)
     except FormulaError as error:
         raise ProofError(str(error)) from None
-    return Step(int(number), bars.count("|"), formula, rule, tuple(cited))
+    return ProofStep(int(number), bars.count("|"), formula, rule, tuple(cited))
 
 
 class Proof(NamedTuple):
     """The lines that the kernel has accepted. Made by ``begin`` and ``extended`` alone."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[ProofLine, ...]
 
     @classmethod
     def begin(cls, premises: Sequence[Formula]) -> Proof:
         """The proof of no more than its premises, the first lines."""
-        return cls(tuple(Line(Step(number, 0, each, "premise"), ()) for number, each in enumerate(premises, 1)))
+        return cls(
+            tuple(ProofLine(ProofStep(number, 0, each, "premise"), ()) for number, each in enumerate(premises, 1))
+        )
 
     def proves(self, goal: Formula) -> bool:
         """Whether the last line is the goal and stands under no assumption."""
         return bool(self.lines) and self.lines[-1].step.formula == goal and not self.lines[-1].path
 
-    def extended(self, step: Step) -> Proof:
+    def extended(self, step: ProofStep) -> Proof:
         """The proof with one line more.
 
         Raises:
@@ -183,11 +195,11 @@ class Proof(NamedTuple):
             raise ProofError("no premise can be added: write assume, with one bar more")
         if step.bars > len(open_path):
             raise ProofError(f"it stands behind {_count(step.bars, 'bar')}, where at most {len(open_path)} may be")
-        line = Line(step, open_path[: step.bars])
+        line = ProofLine(step, open_path[: step.bars])
         self._check(line)
         return Proof((*self.lines, line))
 
-    def _assumed(self, step: Step, open_path: tuple[int, ...]) -> Proof:
+    def _assumed(self, step: ProofStep, open_path: tuple[int, ...]) -> Proof:
         """An assumption stands behind one bar more than the lines around it; deeper subproofs are closed."""
         if not 1 <= step.bars <= len(open_path) + 1:
             raise ProofError(f"an assumption stands here behind 1 to {len(open_path) + 1} bars, not {step.bars}")
@@ -195,9 +207,9 @@ class Proof(NamedTuple):
             raise ProofError(f"at most {MAX_SUBPROOFS} subproofs may stand inside of each other")
         if step.cited:
             raise ProofError("an assumption cites nothing")
-        return Proof((*self.lines, Line(step, (*open_path[: step.bars - 1], step.number))))
+        return Proof((*self.lines, ProofLine(step, (*open_path[: step.bars - 1], step.number))))
 
-    def _check(self, line: Line) -> None:
+    def _check(self, line: ProofLine) -> None:
         step, rule = line.step, RULES[line.step.rule]
         kinds = "".join("s" if last else "l" for _, last in step.cited)
         if kinds != rule.cites:
@@ -214,11 +226,11 @@ class Proof(NamedTuple):
             open_lines = [each for each in self.lines if each.step.rule == "premise" or each.step.number in line.path]
             names = frozenset().union(*(names_of(each.step.formula) for each in open_lines))
         orders = permutations(cited) if rule.cites == "ll" else (cited,)
-        if not any(rule.holds(Facts(step.formula, order, names)) for order in orders):
+        if not any(rule.holds(Inference(step.formula, order, names)) for order in orders):
             new = f"; {NEW_NAME}" if "new" in rule.text else ""
             raise ProofError(f"it does not follow by {step.rule}: {rule.text}{new}")
 
-    def _line(self, number: int, path: tuple[int, ...]) -> Line:
+    def _line(self, number: int, path: tuple[int, ...]) -> ProofLine:
         """A line that may be cited under the assumptions of ``path``."""
         if not 1 <= number <= len(self.lines):
             raise ProofError(f"line {number} does not stand above it")

@@ -68,8 +68,8 @@ def instance_name(body: Formula, sentence: Formula) -> str | None:
     """The name of which ``sentence`` says what ``body`` says: "" where it binds nothing, None where there is none."""
     names = [
         name
-        for pattern, said in zip(atoms_of(body), atoms_of(sentence), strict=False)
-        for variable, name in zip(pattern[2], said[2], strict=False)
+        for pattern, fact in zip(atoms_of(body), atoms_of(sentence), strict=False)
+        for variable, name in zip(pattern[2], fact[2], strict=False)
         if isinstance(variable, int) and isinstance(name, str)
     ]
     if body == sentence:

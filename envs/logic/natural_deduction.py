@@ -17,10 +17,10 @@ from rlvr.envs.logic.deduction_kernel import (
     NEW_NAME,
     PROPOSITIONAL,
     RULES,
+    InferenceRule,
     Proof,
     ProofError,
-    Rule,
-    Step,
+    ProofStep,
     read_step,
 )
 from rlvr.envs.logic.formulas import written
@@ -86,8 +86,8 @@ class NaturalDeduction(Task[ProofState]):
         return skeleton(state.theorem)
 
     def difficulty(self, state: ProofState) -> float:
-        """Lines of the proof that is known, and the subproofs around each."""
-        return float(sum(1 + step.bars for step in state.theorem.proof))
+        """Lines of the proof that is known."""
+        return float(len(state.theorem.proof))
 
     def turns(self, level: int) -> int:
         """At least twice as many as the expert needs, or two more."""
@@ -145,7 +145,7 @@ class NaturalDeduction(Task[ProofState]):
         formula = rng.choice([state.theorem.goal, *(line.step.formula for line in lines)])
         rule = rng.choice([name for name, rule in RULES.items() if "s" not in rule.cites])
         cited = tuple((rng.randrange(1, number), 0) for _ in RULES[rule].cites) if lines else ()
-        return str(Step(number, 0, formula, rule, cited))
+        return str(ProofStep(number, 0, formula, rule, cited))
 
     def out_of_turns(self, state: ProofState, turns: int) -> Verdict:
         """Wrong, however many lines stand."""
@@ -156,7 +156,7 @@ def _standing(proof: Proof) -> str:
     return f"{len(proof.lines)} lines stand; the next one is line {len(proof.lines) + 1}."
 
 
-def _shifted(step: Step, shift: int, premises: int) -> Step:
+def _shifted(step: ProofStep, shift: int, premises: int) -> ProofStep:
     """The step with its number, and those that it cites below the premises, moved by ``shift``."""
 
     def moved(number: int) -> int:
@@ -182,6 +182,6 @@ def guide(first_order: bool) -> str:
     )
 
 
-def _rule_line(name: str, rule: Rule) -> str:
+def _rule_line(name: str, rule: InferenceRule) -> str:
     lines, subproofs = (labels[: rule.cites.count(kind)] for kind, labels in zip("ls", _CITED_AS, strict=True))
     return f"[{name} {', '.join((*lines, *subproofs))}]: {rule.text}"

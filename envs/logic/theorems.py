@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import permutations
 from typing import Final, NamedTuple
 
-from rlvr.envs.logic.deduction_kernel import RULES, Facts, Step
+from rlvr.envs.logic.deduction_kernel import RULES, Inference, ProofStep
 from rlvr.envs.logic.formulas import (
     BINARY,
     FALSE,
@@ -31,19 +31,19 @@ NAMES: Final = "ab"
 NEW_NAMES: Final = "cdefghijk"
 
 
-class Case(NamedTuple):
+class Subproof(NamedTuple):
     """A subproof: what is assumed, and the derivation of what follows."""
 
     assumed: Formula
-    body: Node
+    body: Derivation
 
 
-class Node(NamedTuple):
+class Derivation(NamedTuple):
     """A derivation: its last formula, the rule, and the derivations that the rule needs; "leaf" needs none."""
 
     formula: Formula
     rule: str = "leaf"
-    parts: tuple[Node | Case, ...] = ()
+    parts: tuple[Derivation | Subproof, ...] = ()
 
 
 class TheoremSize(NamedTuple):
@@ -61,16 +61,16 @@ class Theorem(NamedTuple):
 
     premises: tuple[Formula, ...]
     goal: Formula
-    proof: tuple[Step, ...]
+    proof: tuple[ProofStep, ...]
 
 
 def draw_theorem(rng: random.Random, size: TheoremSize) -> Theorem:
     """A theorem whose proof has that many lines; where it has four or more, no single rule leads to the goal."""
     while True:
-        derivation = _Derivation(rng, size.first_order, size.letters)
+        drawer = _TheoremDrawer(rng, size.first_order, size.letters)
         aim = rng.randint(size.min_lines, size.max_lines)
-        tree = derivation.prove(derivation.goal(aim), aim)
-        premises = [*dict.fromkeys(derivation.premises)]
+        tree = drawer.prove(drawer.goal(aim), aim)
+        premises = [*dict.fromkeys(drawer.premises)]
         if tree.formula in premises or len(premises) > size.max_premises or _has_detour(tree):
             continue
         rng.shuffle(premises)
@@ -90,7 +90,7 @@ def skeleton(theorem: Theorem) -> str:
     return f"{'; '.join(sorted(written(bare(each)) for each in theorem.premises))} |- {written(bare(theorem.goal))}"
 
 
-class _Derivation:
+class _TheoremDrawer:
     """Draws a derivation from its goal upwards; ``premises`` are its leaves."""
 
     def __init__(self, rng: random.Random, first_order: bool, letters: int) -> None:
@@ -144,7 +144,7 @@ class _Derivation:
 
     # derivations
 
-    def leaf(self, formula: Formula) -> Node:
+    def leaf(self, formula: Formula) -> Derivation:
         """A premise that says it; of all things, where a name in it is a new one, and at times elsewhere."""
         names = [name for name in self.names if name in names_of(formula)]
         kept = [name for name in names if name in NAMES and self.rng.random() < 0.5]
@@ -152,13 +152,13 @@ class _Derivation:
         general = formula
         for name in reversed(bound):
             general = ("all", abstraction(general, name))
-        node = Node(general)
+        node = Derivation(general)
         self.premises.append(general)
         for name in bound:
-            node = Node(instance(node.formula[1], name), "all-elim", (node,))
+            node = Derivation(instance(node.formula[1], name), "all-elim", (node,))
         return node
 
-    def prove(self, goal: Formula, size: int, use: Node | None = None) -> Node:
+    def prove(self, goal: Formula, size: int, use: Derivation | None = None) -> Derivation:
         """A derivation of about ``size`` rules; it uses ``use``, where there is one."""
         if use is not None and use.formula == goal:
             return use
@@ -168,76 +168,76 @@ class _Derivation:
             return self.leaf(goal) if use is None else self.applied(goal, use)
         if use is not None and self.rng.random() < 0.6:
             return self.unfolded(goal, size, use)
-        if goal[0] != "atom" and self.rng.random() < 0.8:
+        if goal[0] in ("and", "or", "all", "some") + ("implies", "not") * (use is None) and self.rng.random() < 0.8:
             return self.introduced(goal, size - 1, use)
         return self.reached(goal, size, use)
 
-    def applied(self, goal: Formula, use: Node) -> Node:
-        return Node(goal, "implies-elim", (self.leaf(("implies", use.formula, goal)), use))
+    def applied(self, goal: Formula, use: Derivation) -> Derivation:
+        return Derivation(goal, "implies-elim", (self.leaf(("implies", use.formula, goal)), use))
 
     def divided(self, size: int) -> tuple[int, int]:
         left = self.rng.randint(0, max(0, size))
         return left, max(0, size) - left
 
-    def introduced(self, goal: Formula, size: int, use: Node | None) -> Node:
+    def introduced(self, goal: Formula, size: int, use: Derivation | None) -> Derivation:
         """By the rule that makes a formula of this kind."""
         rng, kind = self.rng, goal[0]
         if kind == "and":
             (left, right), uses = self.divided(size), rng.sample((use, None), 2)
-            return Node(goal, "and-intro", (self.prove(goal[1], left, uses[0]), self.prove(goal[2], right, uses[1])))
+            return Derivation(
+                goal, "and-intro", (self.prove(goal[1], left, uses[0]), self.prove(goal[2], right, uses[1]))
+            )
         if kind == "or":
-            return Node(goal, "or-intro", (self.prove(rng.choice(goal[1:]), size, use),))
+            return Derivation(goal, "or-intro", (self.prove(rng.choice(goal[1:]), size, use),))
         if kind in ("implies", "not"):
             aim = goal[2] if kind == "implies" else FALSE
-            return Node(goal, f"{kind}-intro", (self.case(goal[1], aim, size, use),))
+            return Derivation(goal, f"{kind}-intro", (self.case(goal[1], aim, size),))
         if kind == "some":
-            return Node(goal, "some-intro", (self.prove(instance(goal[1], rng.choice(self.names)), size, use),))
+            return Derivation(goal, "some-intro", (self.prove(instance(goal[1], rng.choice(self.names)), size, use),))
         name = next(self.new_names, "")
         if not name:
             return self.leaf(goal) if use is None else self.applied(goal, use)
         self.names.append(name)
         body = self.prove(instance(goal[1], name), size, use)
         self.names.remove(name)
-        return Node(goal, "all-intro", (body,))
+        return Derivation(goal, "all-intro", (body,))
 
-    def case(self, assumed: Formula, aim: Formula, size: int, use: Node | None) -> Case:
-        """A subproof that uses its assumption, and ``use`` where chance has it."""
-        body = self.prove(aim, size, Node(assumed))
-        return Case(assumed, body)
+    def case(self, assumed: Formula, aim: Formula, size: int) -> Subproof:
+        """A subproof that uses its assumption."""
+        return Subproof(assumed, self.prove(aim, size, Derivation(assumed)))
 
-    def reached(self, goal: Formula, size: int, use: Node | None, refutes: bool = False) -> Node:
+    def reached(self, goal: Formula, size: int, use: Derivation | None, refutes: bool = False) -> Derivation:
         """By a rule that takes a larger formula apart."""
-        rng, indirect = self.rng, size > 3 and goal[0] == "atom" and not refutes
+        rng, free = self.rng, use is None
+        indirect = free and size > 3 and goal[0] == "atom" and not refutes
         rule = rng.choices(
             ("implies-elim", "and-elim", "or-elim", "by-contradiction", "some-elim"),
-            (5, 2 * (use is None), 2 * (size > 3), indirect, 3 * self.first_order * (size > 2)),
+            (5, 2 * free, 2 * (free and size > 3), indirect, 3 * (free and self.first_order and size > 2)),
         )[0]
         if rule == "implies-elim":
             left, right = self.divided(size - 1)
             minor = self.prove(use.formula if use and rng.random() < 0.5 else self.small(), left, use)
-            return Node(goal, rule, (self.major(("implies", minor.formula, goal), right), minor))
+            return Derivation(goal, rule, (self.major(("implies", minor.formula, goal), right), minor))
         if rule == "and-elim":
             both = rng.sample((goal, self.another(goal)), 2)
-            return Node(goal, rule, (self.major(("and", *both), size - 1),))
+            return Derivation(goal, rule, (self.major(("and", *both), size - 1),))
         if rule == "by-contradiction":
             opposite: Formula = ("not", goal)
-            return Node(goal, rule, (self.case(opposite, FALSE, size - 1, use),))
+            return Derivation(goal, rule, (self.case(opposite, FALSE, size - 1),))
         if rule == "some-elim":
             return self.of_some(goal, size, None)
         return self.by_cases(goal, size, self.major(self.pair(("or",)), size // 4))
 
-    def major(self, formula: Formula, size: int) -> Node:
+    def major(self, formula: Formula, size: int) -> Derivation:
         """A large formula, which is taken out of a larger one where there is room for it."""
         return self.reached(formula, min(size, 2), None) if size > 1 and self.rng.random() < 0.5 else self.leaf(formula)
 
-    def by_cases(self, goal: Formula, size: int, either: Node) -> Node:
+    def by_cases(self, goal: Formula, size: int, either: Derivation) -> Derivation:
         left, right = self.divided(size - 2)
-        cases = (
-            self.case(each, goal, part, None) for each, part in zip(either.formula[1:], (left, right), strict=True)
-        )
-        return Node(goal, "or-elim", (either, *cases))
+        cases = (self.case(each, goal, part) for each, part in zip(either.formula[1:], (left, right), strict=True))
+        return Derivation(goal, "or-elim", (either, *cases))
 
-    def of_some(self, goal: Formula, size: int, some: Node | None) -> Node:
+    def of_some(self, goal: Formula, size: int, some: Derivation | None) -> Derivation:
         """From what holds of something, with a new name for it."""
         name = next(self.new_names, "")
         if not name:
@@ -248,29 +248,29 @@ class _Derivation:
             self.names.remove(name)
             some = self.leaf(("some", abstraction(body, name)))
             self.names.append(name)
-        case = self.case(instance(some.formula[1], name), goal, size - 2, None)
+        case = self.case(instance(some.formula[1], name), goal, size - 2)
         self.names.remove(name)
-        return Node(goal, "some-elim", (some, case))
+        return Derivation(goal, "some-elim", (some, case))
 
-    def unfolded(self, goal: Formula, size: int, use: Node) -> Node:
+    def unfolded(self, goal: Formula, size: int, use: Derivation) -> Derivation:
         """By what the formula that is to be used says."""
         kind = use.formula[0]
         if kind == "and":
-            return self.prove(goal, size - 1, Node(self.rng.choice(use.formula[1:]), "and-elim", (use,)))
+            return self.prove(goal, size - 1, Derivation(self.rng.choice(use.formula[1:]), "and-elim", (use,)))
         if kind == "or":
             return self.by_cases(goal, size, use)
         if kind == "implies":
             minor = self.prove(use.formula[1], size // 2)
-            return self.prove(goal, size - size // 2 - 1, Node(use.formula[2], "implies-elim", (use, minor)))
+            return self.prove(goal, size - size // 2 - 1, Derivation(use.formula[2], "implies-elim", (use, minor)))
         if kind == "all":
-            said = instance(use.formula[1], self.rng.choice(self.names))
-            return self.prove(goal, size - 1, Node(said, "all-elim", (use,)))
+            fact = instance(use.formula[1], self.rng.choice(self.names))
+            return self.prove(goal, size - 1, Derivation(fact, "all-elim", (use,)))
         if kind == "some":
             return self.of_some(goal, size, use)
         step = self.literal()
         return self.prove(goal, size - 1, self.applied(step, use)) if step != use.formula else self.applied(goal, use)
 
-    def refute(self, size: int, use: Node | None) -> Node:
+    def refute(self, size: int, use: Derivation | None) -> Derivation:
         """Two formulas of which one is the negation of the other."""
         if use is not None and size > 2 and use.formula[0] in ("and", "or", "implies", "all", "some"):
             return self.unfolded(FALSE, size, use)
@@ -283,13 +283,13 @@ class _Derivation:
             other = self.introduced(opposite, size - 1, None)
         else:
             other = self.reached(opposite, size - 1, None, refutes=True)
-        return Node(FALSE, "not-elim", (fact, other) if is_negation else (other, fact))
+        return Derivation(FALSE, "not-elim", (fact, other) if is_negation else (other, fact))
 
 
 # the derivation as lines
 
 
-def written_proof(tree: Node, premises: Sequence[Formula]) -> list[Step]:
+def written_proof(tree: Derivation, premises: Sequence[Formula]) -> list[ProofStep]:
     """The lines below the premises; what stands already is not proved again."""
     writer = _Writer(premises)
     writer.write(tree)
@@ -300,24 +300,24 @@ class _Writer:
     """Writes line after line; ``scopes`` hold the numbers of the formulas that may be cited, the innermost last."""
 
     def __init__(self, premises: Sequence[Formula]) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[ProofStep] = []
         self.begin = len(premises)
         self.scopes = [{formula: number for number, formula in enumerate(premises, 1)}]
 
-    def write(self, node: Node) -> int:
+    def write(self, node: Derivation) -> int:
         for scope in self.scopes:
             if node.formula in scope:
                 return scope[node.formula]
-        cited = [self.subproof(part) if isinstance(part, Case) else (self.write(part), 0) for part in node.parts]
+        cited = [self.subproof(part) if isinstance(part, Subproof) else (self.write(part), 0) for part in node.parts]
         return self.line(node.formula, node.rule, tuple(cited))
 
     def line(self, formula: Formula, rule: str, cited: tuple[tuple[int, int], ...] = ()) -> int:
         number = self.begin + len(self.steps) + 1
-        self.steps.append(Step(number, len(self.scopes) - 1, formula, rule, cited))
+        self.steps.append(ProofStep(number, len(self.scopes) - 1, formula, rule, cited))
         self.scopes[-1].setdefault(formula, number)
         return number
 
-    def subproof(self, case: Case) -> tuple[int, int]:
+    def subproof(self, case: Subproof) -> tuple[int, int]:
         self.scopes.append({})
         first = self.line(case.assumed, "assume")
         last = self.write(case.body)
@@ -330,19 +330,19 @@ class _Writer:
 # theorems that are not trivial
 
 
-def _has_detour(node: Node) -> bool:
+def _has_detour(node: Derivation) -> bool:
     """Whether some subproof assumes what its rule would have said without it, or writes an implication anew."""
     if node.rule in ("not-intro", "by-contradiction", "implies-intro"):
-        case = next(part for part in node.parts if isinstance(part, Case))
-        facts = {part.formula for part in case.body.parts if isinstance(part, Node)}
+        case = next(part for part in node.parts if isinstance(part, Subproof))
+        facts = {part.formula for part in case.body.parts if isinstance(part, Derivation)}
         if node.formula in facts or case.assumed in _assumed_within(case.body):
             return True
-    return any(_has_detour(part.body if isinstance(part, Case) else part) for part in node.parts)
+    return any(_has_detour(part.body if isinstance(part, Subproof) else part) for part in node.parts)
 
 
-def _assumed_within(node: Node) -> set[Formula]:
-    assumed = {part.assumed for part in node.parts if isinstance(part, Case)}
-    return assumed.union(*(_assumed_within(part.body if isinstance(part, Case) else part) for part in node.parts))
+def _assumed_within(node: Derivation) -> set[Formula]:
+    assumed = {part.assumed for part in node.parts if isinstance(part, Subproof)}
+    return assumed.union(*(_assumed_within(part.body if isinstance(part, Subproof) else part) for part in node.parts))
 
 
 def _are_needed(premises: Sequence[Formula], goal: Formula) -> bool:
@@ -384,7 +384,7 @@ def _table(formula: Formula, columns: dict[str, int], every: int) -> int:
 def _is_one_rule_away(premises: Sequence[Formula], goal: Formula) -> bool:
     names = frozenset[str]().union(*(names_of(each) for each in premises))
     return any(
-        rule.holds(Facts(goal, cited, names))
+        rule.holds(Inference(goal, cited, names))
         for rule in RULES.values()
         if "s" not in rule.cites
         for cited in permutations(premises, len(rule.cites))

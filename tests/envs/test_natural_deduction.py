@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlvr.envs import TextEnv
-from rlvr.envs.logic.deduction_kernel import RULES, Line, Proof, ProofError, Step, read_step
+from rlvr.envs.logic.deduction_kernel import RULES, Proof, ProofError, ProofLine, ProofStep, read_step
 from rlvr.envs.logic.formulas import (
     FALSE,
     Formula,
@@ -77,7 +77,7 @@ def refuted(assumed: Sequence[Formula], conclusion: Formula, rng: random.Random,
     )
 
 
-def open_formulas(proof: Proof, line: Line) -> list[Formula]:
+def open_formulas(proof: Proof, line: ProofLine) -> list[Formula]:
     return [each.step.formula for each in proof.lines if each.step.rule == "premise" or each.step.number in line.path]
 
 
@@ -85,7 +85,7 @@ def theorem_of(level: int, seed: int) -> Theorem:
     return draw_theorem(random.Random(seed), LEVELS[level - 1])
 
 
-def proof_of(theorem: Theorem, steps: Sequence[Step] | None = None) -> Proof:
+def proof_of(theorem: Theorem, steps: Sequence[ProofStep] | None = None) -> Proof:
     proof = Proof.begin(theorem.premises)
     for step in theorem.proof if steps is None else steps:
         proof = proof.extended(step)
@@ -106,7 +106,7 @@ def test_every_line_of_a_known_proof_is_accepted_and_true_in_worlds(level: int) 
             assert not refuted(open_formulas(proof, line), line.step.formula, random.Random(seed), count=12)
 
 
-def mutated(step: Step, proof: Proof, rng: random.Random) -> Step:
+def mutated(step: ProofStep, proof: Proof, rng: random.Random) -> ProofStep:
     """A line with one part changed: formula, rule, citations, bars, or a name in it."""
     formulas = [line.step.formula for line in proof.lines]
     parts = [part for each in formulas for part in each[1:] if each[0] not in ("atom", "false", "all", "some")]
@@ -347,7 +347,7 @@ def test_no_theorem_is_trivial(level: int) -> None:
         number = len(theorem.premises) + 1
         for rule in RULES:
             for cited in product(range(1, number), repeat=len(RULES[rule].cites)):
-                step = Step(number, 0, theorem.goal, rule, tuple((each, 0) for each in cited))
+                step = ProofStep(number, 0, theorem.goal, rule, tuple((each, 0) for each in cited))
                 with pytest.raises(ProofError):
                     proof_of(theorem, [step])
 
