@@ -36,7 +36,7 @@ import gymnasium as gym
 
 from rlvr.adapters.serving.dialects.anthropic_messages import ANTHROPIC_MESSAGES
 from rlvr.adapters.serving.dialects.chat_completions import CHAT_COMPLETIONS
-from rlvr.adapters.serving.dialects.common import Dialect, ModelReply, ModelRequest, TokenUsage, read_action
+from rlvr.adapters.serving.dialects.common import Dialect, ModelReply, ModelRequest, TokenUsage, ToolCall, read_action
 from rlvr.adapters.serving.dialects.responses import RESPONSES
 from rlvr.adapters.serving.loopback import Answer, HttpError, HttpRequest, LoopbackServer
 from rlvr.agents import Conversation, Message
@@ -113,6 +113,7 @@ class EndpointSession:
     Attributes:
         base_url, api_key, model: what an OpenAI client is given.
         events: what happens, in order: each `ChatRequest`, and whatever else is put there.
+        sent_calls: calls of its replies, by their ids.
     """
 
     def __init__(self, url: str, name: str, reply_timeout: float, renderer: Renderer | None) -> None:
@@ -122,6 +123,7 @@ class EndpointSession:
         self.closed = False
         self._reply_timeout, self._renderer = reply_timeout, renderer
         self._asked: dict[str, ChatRequest] = {}
+        self.sent_calls: dict[str, ToolCall] = {}
         self._lock = threading.Lock()
 
     def ask(self, asked: ModelRequest, body: Mapping[str, Any], again: bool) -> ModelReply:
@@ -138,6 +140,7 @@ class EndpointSession:
                 self.events.put(request)
         action = request.wait(self._reply_timeout)
         reply = read_action(action, bool(asked.tools))
+        self.sent_calls.update((call.id, call) for call in reply.calls)
         return reply._replace(usage=self._usage(asked, action, reply.thought))
 
     def count_prompt(self, asked: ModelRequest) -> int:
@@ -237,7 +240,7 @@ class PolicyEndpoint:
         if request.method != "POST" or dialect is None:
             raise HttpError(404, f"there is no {request.method} {path}: this endpoint has {', '.join(DIALECTS)}")
         body = request.body
-        asked = dialect.read(body)
+        asked = dialect.read(body, session.sent_calls)
         if path == COUNT_PATH:
             return {"input_tokens": session.count_prompt(asked)}
         again = request.headers.get("x-stainless-retry-count", "0") != "0"

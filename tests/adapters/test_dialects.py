@@ -192,7 +192,7 @@ def test_a_conversation_there_and_back(client_class, system, turns, data):
     for text, reply in turns:
         client.user(text)
         expected.append({"role": "user", "content": text})
-        asked = client.dialect.read(client.body())
+        asked = client.dialect.read(client.body(), {})
         assert asked.messages == expected
         assert asked.tools == [FUNCTION]
         answer = client.dialect.write(client.body(), reply, "policy")
@@ -206,7 +206,73 @@ def test_a_conversation_there_and_back(client_class, system, turns, data):
             client.results(results)
             expected += [{"role": "tool", "content": result} for result in results]
     client.user("last")
-    assert client.dialect.read(client.body()).messages == [*expected, {"role": "user", "content": "last"}]
+    assert client.dialect.read(client.body(), {}).messages == [*expected, {"role": "user", "content": "last"}]
+
+
+def rewritten(answer, change):
+    """An answer whose calls have other arguments."""
+    if isinstance(answer, list):
+        return [rewritten(each, change) for each in answer]
+    if not isinstance(answer, dict):
+        return answer
+    changed = {key: rewritten(value, change) for key, value in answer.items()}
+    if isinstance(changed.get("arguments"), str):
+        changed["arguments"] = json.dumps(change(json.loads(changed["arguments"])))
+    if answer.get("type") == "tool_use":
+        changed["input"] = change(answer["input"])
+    return changed
+
+
+def as_a_program_keeps_it(value):
+    """Whole numbers without a point, keys sorted, a default filled in."""
+    if isinstance(value, dict):
+        return {"replace_all": False} | {key: as_a_program_keeps_it(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return [as_a_program_keeps_it(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def history(client_class, reply, change, sent):
+    """A reply as the program's next request has it."""
+    client = client_class("")
+    client.user("?")
+    client.answer(rewritten(client.dialect.write(client.body(), reply, "policy"), change))
+    return client.dialect.read(client.body(), sent).messages[-1]
+
+
+@pytest.mark.parametrize("client_class", CLIENTS)
+@settings(max_examples=25)
+@given(texts, st.lists(calls, min_size=1, max_size=2).map(tuple))
+def test_a_call_with_defaults_filled_in_is_the_call_that_was_sent(client_class, text, sent):
+    reply = ModelReply("", text, sent)
+    by_id = {call.id: call for call in sent}
+    assert history(client_class, reply, as_a_program_keeps_it, by_id) == reply.message()
+
+
+@pytest.mark.parametrize("client_class", CLIENTS)
+@pytest.mark.parametrize(
+    "other",
+    [{}, {"path": "a"}, {"path": "a", "lines": [1]}, {"path": "a", "lines": [1, True]}, {"path": "b", "lines": [1, 2]}],
+)
+def test_a_call_that_says_something_else_is_what_the_program_tells(client_class, other):
+    call = ToolCall("1f", "edit", {"path": "a", "lines": [1, 2]})
+    changed = ModelReply("", "", (call._replace(arguments=other),))
+    sent = {"1f": call, "2f": call._replace(arguments=other)}
+    assert history(client_class, ModelReply("", "", (call,)), lambda _: other, sent) == changed.message()
+    other_tool = {"1f": call._replace(name="write")}
+    assert history(client_class, ModelReply("", "", (call,)), lambda _: other, other_tool) == changed.message()
+
+
+def test_a_deferred_tool_is_shown_where_a_result_refers_to_it():
+    find = {"name": "find", "input_schema": SCHEMA}
+    add = {**Anthropic.tools[0], "defer_loading": True}
+    reference = {"type": "tool_reference", "tool_name": "add"}
+    results = [{"type": "tool_result", "tool_use_id": "x", "content": [reference, {"type": "text", "text": "1 tool"}]}]
+    asked = ANTHROPIC_MESSAGES.read({"messages": [{"role": "user", "content": results}], "tools": [find, add]}, {})
+    assert [tool["function"]["name"] for tool in asked.tools] == ["find"]
+    (message,) = asked.messages
+    schema, words = message["content"].split("\n")
+    assert (message["role"], json.loads(schema), words) == ("tool", FUNCTION, "1 tool")
 
 
 json_values = st.recursive(
@@ -234,7 +300,7 @@ turns_alike = st.fixed_dictionaries({}, optional=dict.fromkeys(("role", "content
 def test_any_body_is_read_or_refused_with_a_sentence(client_class, body):
     dialect = client_class.dialect
     try:
-        asked, refusal = dialect.read(body), None
+        asked, refusal = dialect.read(body, {}), None
     except HttpError as error:
         asked, refusal = None, error
     if refusal is not None:
@@ -279,6 +345,10 @@ ANTHROPIC_WRONG = [
     ({"messages": [ASKED], "tools": [{"type": "bash_20250124", "name": "bash"}]}, "of type 'bash_20250124'"),
     ({"messages": [ASKED], "mcp_servers": [{"url": "x"}]}, "mcp_servers cannot be used here"),
     (
+        {"messages": [{"role": "user", "content": [{"type": "tool_result", "content": [{"type": "tool_reference"}]}]}]},
+        "a tool_reference names None, which is no tool",
+    ),
+    (
         {"messages": [ASKED, {"role": "assistant", "content": [{"type": "tool_use", "name": "add", "input": []}]}]},
         "the arguments of the call of 'add' must be an object",
     ),
@@ -304,7 +374,7 @@ RESPONSES_WRONG = [
 )
 def test_what_is_refused_says_why(dialect, body, sentence):
     with pytest.raises(HttpError) as caught:
-        dialect.read(body)
+        dialect.read(body, {})
     assert caught.value.status == 400
     assert sentence in str(caught.value)
 
@@ -313,14 +383,14 @@ def test_a_choice_of_no_tool_is_none_offered():
     chat, anthropic, responses = (client("") for client in CLIENTS)
     for client, choice in ((chat, "none"), (anthropic, {"type": "none"}), (responses, "none")):
         client.user("?")
-        assert client.dialect.read({**client.body(), "tool_choice": choice}).tools == []
+        assert client.dialect.read({**client.body(), "tool_choice": choice}, {}).tools == []
 
 
 def test_results_and_words_of_one_turn_keep_their_order():
     result = {"type": "tool_result", "tool_use_id": "x"}
     words = {"type": "text", "text": "and then"}
     content = [{**result, "content": "1"}, words, {**result, "content": "2"}, words, words]
-    asked = ANTHROPIC_MESSAGES.read({"messages": [{"role": "user", "content": content}]})
+    asked = ANTHROPIC_MESSAGES.read({"messages": [{"role": "user", "content": content}]}, {})
     assert [(each["role"], each["content"]) for each in asked.messages] == [
         ("tool", "1"),
         ("user", "and then"),

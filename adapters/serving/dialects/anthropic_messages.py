@@ -11,6 +11,7 @@ from rlvr.adapters.serving.dialects.common import (
     Dialect,
     ModelReply,
     ModelRequest,
+    SentCalls,
     ToolCall,
     check_flags,
     function_tool,
@@ -23,6 +24,7 @@ from rlvr.adapters.serving.dialects.common import (
 )
 from rlvr.adapters.serving.loopback import HttpError, ServerEvent
 from rlvr.agents import Message
+from rlvr.envs.tools.tool import shown_tools
 
 # Tools that Anthropic runs itself: no policy here can call them, and no program waits for their calls.
 HOSTED_TOOLS = ("web_search_", "web_fetch_", "code_execution_", "tool_search_")
@@ -37,19 +39,25 @@ ERROR_TYPES = {
 }
 
 
-def read(body: Mapping[str, Any]) -> ModelRequest:
-    """The messages and tools of a request; results of tools are messages of the role ``tool``."""
+def read(body: Mapping[str, Any], sent: SentCalls) -> ModelRequest:
+    """The messages and tools of a request; results of tools are messages of the role ``tool``.
+
+    A tool that is deferred is shown where a result refers to it, and not before.
+    """
     check_flags(body, REFUSED)
+    offered = list_of_objects(body.get("tools"), "tools")
+    tools = [(tool, _tool(tool)) for tool in offered if not is_hosted(tool, HOSTED_TOOLS)]
+    schemas = {schema["function"]["name"]: schema for _, schema in tools}
     system = text_of(body.get("system"), "system", ("text",))
     messages: list[Message] = [{"role": "system", "content": system}] if system else []
     turns = list_of_objects(body.get("messages"), "messages")
     require(bool(turns), "messages must be a list that is not empty")
     for turn in turns:
-        messages += _messages(turn)
-    tools = [_tool(tool) for tool in list_of_objects(body.get("tools"), "tools") if not is_hosted(tool, HOSTED_TOOLS)]
+        messages += _messages(turn, sent, schemas)
     choice = body.get("tool_choice")
     calls_none = isinstance(choice, dict) and choice.get("type") == "none"
-    return ModelRequest(messages, [] if calls_none else tools)
+    shown = [schema for tool, schema in tools if tool.get("defer_loading") is not True]
+    return ModelRequest(messages, [] if calls_none else shown)
 
 
 def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,11 +68,11 @@ def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
     return function_tool(tool.get("name"), tool.get("description"), schema)
 
 
-def _messages(turn: Mapping[str, Any]) -> list[Message]:
+def _messages(turn: Mapping[str, Any], sent: SentCalls, schemas: Mapping[str, Any]) -> list[Message]:
     """A turn as messages: one of the assistant's; of the user's texts and results, in their order."""
     role, content = turn.get("role"), turn.get("content")
     if role == "assistant":
-        return [{"role": "assistant", "content": _assistant_text(content)}]
+        return [{"role": "assistant", "content": _assistant_text(content, sent)}]
     if role == "system":
         return [{"role": "system", "content": text_of(content, "content", ("text",))}]
     if role != "user":
@@ -80,22 +88,37 @@ def _messages(turn: Mapping[str, Any]) -> list[Message]:
             continue
         messages += _words(texts)
         texts = []
-        messages.append({"role": "tool", "content": text_of(block.get("content"), "tool_result", ("text",))})
+        messages.append({"role": "tool", "content": text_of(_result(block, schemas), "tool_result", ("text",))})
     return [*messages, *(_words(texts) if texts or messages else [{"role": "user", "content": ""}])]
+
+
+def _result(block: Mapping[str, Any], schemas: Mapping[str, Any]) -> Any:
+    """A result's content, in which a tool that is referred to is its schema."""
+    content = block.get("content")
+    if not isinstance(content, list):
+        return content
+    parts = []
+    for part in list_of_objects(content, "tool_result"):
+        if part.get("type") == "tool_reference":
+            name = part.get("tool_name")
+            require(isinstance(name, str) and name in schemas, f"a tool_reference names {name!r:.60}, which is no tool")
+            part = {"type": "text", "text": json.dumps(shown_tools([schemas[name]])[0])}
+        parts.append(part)
+    return parts
 
 
 def _words(texts: list[dict[str, Any]]) -> list[Message]:
     return [{"role": "user", "content": text_of(texts, "content", ("text",))}] if texts else []
 
 
-def _assistant_text(content: Any) -> str:
+def _assistant_text(content: Any, sent: SentCalls) -> str:
     """What the assistant said: texts and calls; its thoughts are no part of the conversation."""
     if isinstance(content, str):
         return content
     texts, calls = [], []
     for block in list_of_objects(content, "content"):
         if block.get("type") == "tool_use":
-            calls.append(read_call(block.get("name"), block.get("input")))
+            calls.append(read_call(block.get("name"), block.get("input"), block.get("id"), sent))
         elif block.get("type") not in ("thinking", "redacted_thinking"):
             texts.append(block)
     return with_calls(text_of(texts, "content", ("text",)), calls)

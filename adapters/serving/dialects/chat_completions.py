@@ -12,6 +12,7 @@ from rlvr.adapters.serving.dialects.common import (
     Dialect,
     ModelReply,
     ModelRequest,
+    SentCalls,
     check_flags,
     function_tool,
     list_of_objects,
@@ -35,10 +36,10 @@ PARTS = ("text", "refusal")
 REFUSED = {"functions": "name them in tools", "audio": "replies are text"}
 
 
-def read(body: Mapping[str, Any]) -> ModelRequest:
+def read(body: Mapping[str, Any], sent: SentCalls) -> ModelRequest:
     """The messages and tools of a request."""
     check_flags(body, REFUSED)
-    messages = [_message(message) for message in list_of_objects(body.get("messages"), "messages")]
+    messages = [_message(message, sent) for message in list_of_objects(body.get("messages"), "messages")]
     require(bool(messages), "messages must be a list that is not empty")
     require(body.get("n") in (None, 1), "n must be 1: an action is one reply")
     tools = [_tool(tool) for tool in list_of_objects(body.get("tools"), "tools")]
@@ -53,7 +54,7 @@ def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
     return function_tool(function.get("name"), function.get("description"), function.get("parameters"))
 
 
-def _message(message: Mapping[str, Any]) -> Message:
+def _message(message: Mapping[str, Any], sent: SentCalls) -> Message:
     role = message.get("role")
     if not isinstance(role, str) or role not in ROLES:
         raise HttpError(400, f"the role of a message must be one of {', '.join(ROLES)}, got {role!r:.60}")
@@ -63,7 +64,7 @@ def _message(message: Mapping[str, Any]) -> Message:
         function = call.get("function")
         if not isinstance(function, dict):
             raise HttpError(400, "a call in tool_calls must have a function, which is an object")
-        calls.append(read_call(function.get("name"), function.get("arguments")))
+        calls.append(read_call(function.get("name"), function.get("arguments"), call.get("id"), sent))
     return {"role": ROLES[role], "content": with_calls(text, calls)}
 
 

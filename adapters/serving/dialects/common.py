@@ -49,17 +49,21 @@ class ModelReply(NamedTuple):
         return {"role": "assistant", "content": with_calls(self.text, self.calls)}
 
 
+SentCalls = Mapping[str, ToolCall]  # by their ids, the calls that a program was sent
+
+
 class Dialect(NamedTuple):
     """One dialect.
 
     Attributes:
-        read: from a request's body to what it asks; raises `HttpError` (400) for a wrong field.
+        read: from a request's body, and the calls that its program was sent, to what it asks; raises `HttpError` (400)
+            for a wrong field.
         write: from a request's body, the reply and the model's name to the answer's body.
         stream: from a request's body and the answer's body to the events that tell the same.
         write_error: an error as the dialect has it.
     """
 
-    read: Callable[[Mapping[str, Any]], ModelRequest]
+    read: Callable[[Mapping[str, Any], SentCalls], ModelRequest]
     write: Callable[[Mapping[str, Any], ModelReply, str], dict[str, Any]]
     stream: Callable[[Mapping[str, Any], dict[str, Any]], Iterator[ServerEvent]]
     write_error: Callable[[HttpError], dict[str, Any]] = HttpError.body
@@ -122,8 +126,12 @@ def text_of(content: Any, name: str, kinds: tuple[str, ...]) -> str:
     return "\n".join(texts)
 
 
-def read_call(name: Any, arguments: Any) -> ToolCall:
-    """A call of a request's history; arguments may be an object, or its JSON."""
+def read_call(name: Any, arguments: Any, call_id: Any, sent: SentCalls) -> ToolCall:
+    """A call of a request's history; arguments may be an object, or its JSON.
+
+    Programs fill in defaults, sort keys and write 1 for 1.0. A call of a known id whose arguments say all that was sent
+    is the call that was sent, in the policy's own words.
+    """
     if not isinstance(name, str) or not name:
         raise HttpError(400, "a call must name its tool")
     if isinstance(arguments, str):
@@ -135,9 +143,21 @@ def read_call(name: Any, arguments: Any) -> ToolCall:
         raise HttpError(400, f"the arguments of the call of {name!r:.60} must be an object")
     try:
         write_call(Call(name, arguments), "hermes")
+        original = sent.get(call_id.rpartition("_")[2]) if isinstance(call_id, str) else None
+        if original is not None and original.name == name and _says_all(arguments, original.arguments):
+            return original
     except (ValueError, RecursionError) as error:
         raise HttpError(400, f"the call of {name!r:.60} cannot be written: {error}") from None
     return ToolCall("", name, arguments)
+
+
+def _says_all(value: Any, sent: Any) -> bool:
+    """Whether a value holds what was sent; objects may have more keys."""
+    if isinstance(sent, dict):
+        return isinstance(value, dict) and all(key in value and _says_all(value[key], sent[key]) for key in sent)
+    if isinstance(sent, list):
+        return isinstance(value, list) and len(value) == len(sent) and all(map(_says_all, value, sent))
+    return isinstance(value, bool) == isinstance(sent, bool) and bool(value == sent)
 
 
 def check_flags(body: Mapping[str, Any], refused: Mapping[str, str]) -> None:

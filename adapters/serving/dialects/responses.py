@@ -12,6 +12,7 @@ from rlvr.adapters.serving.dialects.common import (
     Dialect,
     ModelReply,
     ModelRequest,
+    SentCalls,
     ToolCall,
     check_flags,
     function_tool,
@@ -38,20 +39,20 @@ REFUSED = {
 }
 
 
-def read(body: Mapping[str, Any]) -> ModelRequest:
+def read(body: Mapping[str, Any], sent: SentCalls) -> ModelRequest:
     """The messages and tools of a request; calls join the assistant's message that they follow."""
     check_flags(body, REFUSED)
     instructions = body.get("instructions")
     require(isinstance(instructions, str | None), "instructions must be text")
     messages: list[Message] = [{"role": "system", "content": instructions}] if instructions else []
-    sent = body.get("input")
-    if isinstance(sent, str):
-        messages.append({"role": "user", "content": sent})
+    asked = body.get("input")
+    if isinstance(asked, str):
+        messages.append({"role": "user", "content": asked})
     else:
-        items = list_of_objects(sent, "input")
+        items = list_of_objects(asked, "input")
         require(bool(items), "input must be a text, or a list of items that is not empty")
         for item in items:
-            _append(messages, item)
+            _append(messages, item, sent)
     require(bool(messages), "input must have a message, a call or the output of one")
     tools = [_tool(tool) for tool in list_of_objects(body.get("tools"), "tools") if not is_hosted(tool, HOSTED_TOOLS)]
     return ModelRequest(messages, [] if body.get("tool_choice") == "none" else tools)
@@ -63,7 +64,7 @@ def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
     return function_tool(tool.get("name"), tool.get("description"), tool.get("parameters"))
 
 
-def _append(messages: list[Message], item: Mapping[str, Any]) -> None:
+def _append(messages: list[Message], item: Mapping[str, Any], sent: SentCalls) -> None:
     """Put an item behind the messages; a thought is no part of the conversation."""
     kind = item.get("type", "message")
     if kind == "message":
@@ -72,7 +73,7 @@ def _append(messages: list[Message], item: Mapping[str, Any]) -> None:
             raise HttpError(400, f"the role of a message must be one of {', '.join(ROLES)}, got {role!r:.60}")
         messages.append({"role": ROLES[role], "content": text_of(item.get("content"), "content", PARTS)})
     elif kind == "function_call":
-        call = [read_call(item.get("name"), item.get("arguments"))]
+        call = [read_call(item.get("name"), item.get("arguments"), item.get("call_id"), sent)]
         text = messages.pop()["content"] if messages and messages[-1]["role"] == "assistant" else ""
         messages.append({"role": "assistant", "content": with_calls(text, call)})
     elif kind == "function_call_output":
