@@ -101,7 +101,8 @@ def _result(block: Mapping[str, Any], schemas: Mapping[str, Any]) -> Any:
     for part in list_of_objects(content, "tool_result"):
         if part.get("type") == "tool_reference":
             name = part.get("tool_name")
-            require(isinstance(name, str) and name in schemas, f"a tool_reference names {name!r:.60}, which is no tool")
+            if not isinstance(name, str) or name not in schemas:
+                raise HttpError(400, f"a tool_reference names {name!r:.60}, which is no tool")
             part = {"type": "text", "text": json.dumps(shown_tools([schemas[name]])[0])}
         parts.append(part)
     return parts
