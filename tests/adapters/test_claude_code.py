@@ -69,9 +69,9 @@ def mends(seed=3):
     path = given.path(fault.module)
     whole = given.package.modules[fault.module].splitlines(keepends=True)
     broken = str(inner.task.workspace(inner.get_state().state)[path]).splitlines(keepends=True)
-    (change,) = [each for each in difflib.SequenceMatcher(None, broken, whole).get_opcodes() if each[0] != "equal"]
-    _, begin, end, whole_begin, whole_end = change
-    old, new = "".join(broken[begin - 3 : end]), "".join(whole[whole_begin - 3 : whole_end])
+    changes = [each for each in difflib.SequenceMatcher(None, broken, whole).get_opcodes() if each[0] != "equal"]
+    begin = max(0, changes[0][1] - 3)  # as many lines before it are the same in both
+    old, new = "".join(broken[begin : changes[-1][2]]), "".join(whole[begin : changes[-1][4]])
     return [
         call("Read", file_path=path, limit=5.0),
         call("Edit", file_path=path, old_string=old, new_string=new),
@@ -158,9 +158,8 @@ def test_its_work_is_graded_and_is_one_sequence(monkeypatch):
 
 
 def test_each_sub_agent_is_a_branch(monkeypatch):
-    helpers = [
-        call("Agent", description=each, prompt=f"Count {each}.", subagent_type="general-purpose") for each in "ab"
-    ]
+    options = {"subagent_type": "general-purpose", "run_in_background": False}
+    helpers = [call("Agent", description=each, prompt=f"Count {each}.", **options) for each in "ab"]
 
     def script(conversation):
         texts = "\n".join(message["content"] for message in conversation.messages if message["role"] == "user")
@@ -194,33 +193,49 @@ def test_a_summary_in_place_of_the_history_is_a_branch(monkeypatch):
     assert [branch.follows for branch in episode.branches] == [-1]
 
 
-def make(split: str | None = None, level: int = 1, **_: object) -> HarnessEnv:
-    return HarnessEnv(harness(*FEW_TOOLS), turn_timeout=120)
-
-
 def test_a_step_is_made_from_what_it_asked_a_local_model(tmp_path, monkeypatch):
-    program()
-    folder = tmp_path / "model"
+    """One member of the group mends the fault, the other gives up: the gradient is of all that it said."""
+    folder, seeds = tmp_path / "model", []
     for part in tiny():
         part.save_pretrained(folder)
     from rlvr.algorithms.config import load_config
     from rlvr.algorithms.train.run import Trainer
 
+    plays = harness(*FEW_TOOLS)
+
+    def noted(connection):
+        seeds.append(connection.seed)
+        return plays(connection)
+
+    def make(split: str | None = None, level: int = 1, **_: object) -> HarnessEnv:
+        return HarnessEnv(noted, turn_timeout=120)
+
+    def script(conversation):
+        mends_it = conversation.key.split("/")[-2] == "0"
+        return mends(seeds[0])[replies_so_far(conversation)] if mends_it else "I give up."
+
     gym.register("test/ClaudeCode-v0", make, disable_env_checker=True, order_enforce=False)
     config = load_config({
         "env": {"id": "test/ClaudeCode-v0", "timeout": 300, "workers": 2},
         "model": {"name": str(folder)},
-        "sampling": {"max_new_tokens": 2_000, "max_length": 16_000},
+        "sampling": {"max_new_tokens": 4_000, "max_length": 32_000},
         "steps": 1, "prompts": 1, "group_size": 2, "out": str(tmp_path / "run"),
     })  # fmt: skip
     trainer = Trainer(config)
-    keys = []
-    says(lambda conversation: keys.append(conversation.key) or "I give up.", monkeypatch)
+    says(script, monkeypatch)
     try:
         trainer.prepare()
         trainer.schedule.ready(0)
         sample = trainer.collect()
-        print(keys, [(e.key, e.env_id, e.seed, e.index, e.reward, e.verdict) for e in sample.collected.played])
+        played = sample.collected.played
+        assert [(len(episode.turns), episode.reward) for episode in played] == [(3, 1.0), (1, 0.0)]
+        for episode in played:
+            assert (episode.verdict.valid, episode.branches) == (True, [])
+            check_capture(episode.tokens, trainer.model)
+        before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
+        trainer.learn(sample)
+        pairs = zip(before, trainer.model.parameters(), strict=True)
+        assert any(not old.equal(new) for old, new in pairs)
     finally:
         trainer.close()
         del gym.registry["test/ClaudeCode-v0"]
