@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ import gymnasium as gym
 
 from rlvr.envs.core.text_env import TextEnv
 from rlvr.envs.validation import clear, hack, isolation, learnable, parts, sound
+from rlvr.envs.validation.clock import now
 from rlvr.envs.validation.context import CHECKS, Validation, run_check
 from rlvr.envs.validation.report import GROUPS, CheckResult, Finding, Replay, ValidationReport
 from rlvr.envs.validation.search import solutions_by_source
@@ -57,7 +57,8 @@ def validate(
             spec, or by its class without arguments.
         tasks: how many of each level; by default 8, and 24 of all levels.
         seed: which tasks.
-        minutes: after which no check goes on; what was found until then stands.
+        minutes: after which no check goes on; what was found until then stands. Waiting for a busy processor does not
+            count.
         checks: ids of ``CHECKS``; all by default.
         name: how the report names it.
         make_split: makes an environment of a split, for those that are no ``TextEnv``.
@@ -69,7 +70,7 @@ def validate(
         ValueError: there is no check of an id, or nothing can be asked for.
         Exception: the environment cannot be made.
     """
-    began = time.monotonic()
+    began = now()
     ids = ordered() if checks is None else list(checks)
     if unknown := [id for id in ids if id not in CHECKS]:
         raise ValueError(f"there is no check {unknown[0]!r}; there are {', '.join(CHECKS)}")
@@ -105,7 +106,7 @@ def _validated(
     report = ValidationReport(subject.name, [], source_digest=digest_of(subject.env))
     fatal = ""
     for id in ids:
-        share = max(2.0, (began + 60 * minutes - time.monotonic()) / 2)
+        share = max(2.0, (began + 60 * minutes - now()) / 2)
         if begins is not None:
             begins(id)
         result = CheckResult(CHECKS[id][0], skipped=fatal) if fatal else run_check(validation, id, share)
@@ -122,7 +123,7 @@ def _validated(
             report.assumed["rewards"] = f"unknown: {described(error)}"
         report.played = [episode.replay.to_dict() for episode in _few(validation)]
     report.results.sort(key=lambda result: GROUPS.index(result.check.group))
-    report.seconds = time.monotonic() - began
+    report.seconds = now() - began
     return report
 
 

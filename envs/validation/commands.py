@@ -86,6 +86,8 @@ def tool_of(call: Mapping[str, Any]) -> str:
 
 def enders(v: Validation) -> list[str]:
     """Actions that hand in, or stop: the one that the expert always ends by, and those whose names say so."""
+    if not v.subject.texts:
+        return []  # words of an observation name no action of a space of numbers
     lasts = {episode.actions[-1] for episode in v.experts if len(episode.actions) > 1}
     several = any(len(episode.actions) > 1 for episode in v.experts)
     named = [json.dumps(call) for call in templates(v) if ENDS.match(tool_of(call)) and not has_arguments(call)]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 from rlvr.envs.validation.attacks import boxed
+from rlvr.envs.validation.clock import now
 from rlvr.envs.validation.report import Check, CheckResult, Severity
 from rlvr.envs.validation.subject import (
     ApiFault,
@@ -26,6 +26,7 @@ from rlvr.envs.validation.subject import (
 )
 
 SLACK: Final = 0.02  # of the range of rewards: less than this is no pay
+NOTHING_TRIED: Final = "nothing of it could be tried here"  # which passes no check
 Run = Callable[["Validation", CheckResult], None]
 CHECKS: Final[dict[str, tuple[Check, Run]]] = {}
 
@@ -96,7 +97,7 @@ class Validation:
         self.__dict__["experts"] = []  # while they are searched
         limit = self.subject.check_deadline
         if limit is not None:
-            self.subject.check_deadline = time.monotonic() + (limit - time.monotonic()) / 3
+            self.subject.check_deadline = now() + (limit - now()) / 3
         try:
             return self.search(self)
         except OutOfTime:
@@ -154,6 +155,11 @@ class Validation:
         """Whether an episode was paid anything, above 0 and above the lowest return."""
         floor = max(0.0, self.range.low)
         return episode.valid and (episode.total > floor + SLACK * self.width or self.full(episode))
+
+    def by_moves(self, episode: ValidationEpisode) -> bool:
+        """Whether, of a game of others without an expert, a part is paid after several turns: a text named moves."""
+        game = self.subject.text_env is None and not self.experts
+        return game and len(episode.actions) > 1 and not self.full(episode)
 
     @cached_property
     def many_refs(self) -> list[TaskRef]:
@@ -262,12 +268,14 @@ def run_check(validation: Validation, id: str, seconds: float) -> CheckResult:
     """
     described_check, run = CHECKS[id]
     result = CheckResult(described_check)
-    began = time.monotonic()
+    began = now()
     subject = validation.subject
     limits = [limit for limit in (subject.deadline, began + seconds) if limit is not None]
     subject.check_deadline = min(limits)
     try:
         run(validation, result)
+        if not result.tries and not result.findings:
+            result.skipped = NOTHING_TRIED
     except Skip as reason:
         result.skipped = str(reason)
     except OutOfTime:
@@ -280,7 +288,7 @@ def run_check(validation: Validation, id: str, seconds: float) -> CheckResult:
         result.error = f"at {validation.at}: {described(error)}"
     finally:
         subject.check_deadline = subject.deadline
-        result.seconds = time.monotonic() - began
+        result.seconds = now() - began
     return result
 
 

@@ -86,7 +86,7 @@ def attack(v: Validation, result: CheckResult, name: str, make: Attack, mostly: 
             faulty = v.shown(episode, lambda played: not played.valid or played.provoked)
             if faulty:
                 _add_fault(result, name, episode)
-        if v.paid(episode):
+        if v.paid(episode) and not v.by_moves(episode):
             hits.append(episode)
     result.tries += tried
     # A text of others' may be right on one task by luck; where verdicts are ours, it holds no answer at all.

@@ -292,7 +292,8 @@ def _stopped_at_once(v: Validation, result: CheckResult) -> None:
 def _judge_floor(v: Validation, result: CheckResult, name: str, episodes: list[ValidationEpisode]) -> None:
     mean = sum(episode.total for episode in episodes) / len(episodes)
     full = [episode for episode in episodes if v.full(episode)]
-    paid = [episode for episode in episodes if v.paid(episode)]
+    echoes = name == "echo of the prompt"  # which may hold moves
+    paid = [episode for episode in episodes if v.paid(episode) and not (echoes and v.by_moves(episode))]
     result.measured[name] = round(mean, 6)
     works = name == "random" or name.startswith("always")
     share = len(full) / len(episodes)
@@ -315,7 +316,7 @@ def _judge_floor(v: Validation, result: CheckResult, name: str, episodes: list[V
     elif not works and not a_move and len(paid) >= max(2, 0.5 * len(episodes)) and not v.pays_each_turn:
         shown = next((each for each in paid if v.shown(each, v.paid)), None)
         if shown:
-            what = repr(shown.actions[-1])[:60] if name != "echo of the prompt" else "the prompt, said again,"
+            what = "the prompt, said again," if echoes else repr(shown.actions[-1])[:60]
             text = f"{what} is paid {shown.total:g} of {v.range.high:g} at {shown.ref}"
             text += f", and something on {len(paid)} of {len(episodes)} tasks"
             result.add(name, text, replay=shown.replay, mean=mean, paid=len(paid), tasks=len(episodes))

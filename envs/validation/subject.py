@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import json
 import math
-import time
 from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,13 +18,14 @@ from typing import Any, Final, Protocol
 import gymnasium as gym
 import numpy as np
 
-from rlvr.envs.core.images import image_of
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.core.text_env import TextEnv
 from rlvr.envs.core.verdict import PROVOKED, Verdict
+from rlvr.envs.validation.clock import now
 from rlvr.envs.validation.report import Replay
 
 MAX_TURNS: Final = 200  # of an episode that a check plays
+LONG: Final = 20_000  # characters of numbers in an observation
 TEXT_KEYS: Final = ("text", "prompt", "question", "observation", "message", "content")
 EXPERTS: Final = ("solve", "oracle", "expert", "solution", "gold")  # attributes that may know the solution
 # What a reset or step may raise; not what is raised in it from elsewhere, as Ctrl-C and a test's time limit are.
@@ -69,7 +69,7 @@ class ValidationEpisode:
     Attributes:
         observations: texts; the first is the reset's, so there is one more than actions where nothing was raised.
         error: what ``step`` raised, with its type; "" where it did not.
-        slowest: seconds of the slowest step.
+        slowest: seconds of the slowest step, without waiting for a processor.
     """
 
     ref: TaskRef
@@ -170,7 +170,7 @@ class Subject:
     Args:
         make: makes a new one.
         name: how it is named in reports.
-        deadline: the time of ``time.monotonic`` at which `OutOfTime` is raised; None for no limit.
+        deadline: the time of ``clock.now`` at which `OutOfTime` is raised; None for no limit.
         watch: told of each call.
     """
 
@@ -267,7 +267,7 @@ class Subject:
         episode.actions.append(text)
         self._before(episode.replay)
         self.steps += 1
-        began = time.perf_counter()
+        began = now()
         try:
             result = env.step(action)
         except OutOfTime:
@@ -277,7 +277,7 @@ class Subject:
             return
         finally:
             self._after()
-        episode.slowest = max(episode.slowest, time.perf_counter() - began)
+        episode.slowest = max(episode.slowest, now() - began)
         if not isinstance(result, tuple) or len(result) != 5:
             raise ApiFault(f"step gives five values, not {type(result).__name__} {str(result)[:80]!r}")
         observation, reward, terminated, truncated, info = result
@@ -365,7 +365,7 @@ class Subject:
 
     def _before(self, replay: Replay) -> None:
         limit = self.check_deadline
-        if limit is not None and time.monotonic() > limit:
+        if limit is not None and now() > limit:
             raise OutOfTime
         if self.watch is not None:
             self.watch(replay)
@@ -375,8 +375,7 @@ class Subject:
             self.watch(None)
 
     def _observe(self, episode: ValidationEpisode, observation: Any) -> None:
-        image = image_of(observation) if isinstance(observation, (str, Mapping)) else None
-        episode.images.append(b"" if image is None else np.asarray(image).tobytes())
+        episode.images.append(b"".join(array_bytes(observation)))
         episode.observations.append(observation_text(observation))
 
 
@@ -408,9 +407,30 @@ def observation_text(observation: Any) -> str:
             return observation_text(observation["messages"])
     if isinstance(observation, Sequence) and observation and all(isinstance(each, Mapping) for each in observation):
         return "\n".join(str(each.get("content", each)) for each in observation)
+    return str(_plain(observation))[:LONG]
+
+
+def _plain(observation: Any) -> Any:
+    """An observation with lists in the places of arrays: numpy writes a long array with dots in its middle."""
+    if isinstance(observation, (np.ndarray, np.generic)):
+        return observation.tolist()
+    if isinstance(observation, Mapping):
+        return {key: _plain(value) for key, value in observation.items()}
+    if isinstance(observation, tuple):
+        return tuple(map(_plain, observation))
+    return observation
+
+
+def array_bytes(observation: Any) -> Iterator[bytes]:
+    """The bytes of all arrays in an observation, images among them: a text of them is cut."""
     if isinstance(observation, np.ndarray):
-        return str(observation.tolist())[:20_000]
-    return str(observation)
+        yield str(observation.tolist()).encode() if observation.dtype.hasobject else observation.tobytes()
+    elif isinstance(observation, Mapping):
+        for value in observation.values():
+            yield from array_bytes(value)
+    elif isinstance(observation, (list, tuple)):
+        for value in observation:
+            yield from array_bytes(value)
 
 
 def legal_actions(episode: ValidationEpisode) -> list[str]:

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from rlvr.envs.sandbox.inside import kernel
 from rlvr.envs.validation import CHECKS, ordered
+from rlvr.envs.validation.clock import waited
 from rlvr.envs.validation.report import GROUPS, Check, CheckResult, Replay, ValidationReport
 from rlvr.envs.validation.worker import PROCESSES, SIZE, CallTrace
 
@@ -29,6 +30,7 @@ OUTPUT: Final = 64 << 20  # bytes that it may print
 POLL: Final = 0.2
 STARTS: Final = 4  # how often the process is started again after it ended in a check
 OVER: Final = "not run: the time was over"
+BUSY: Final = 8  # how many times as long it may take on a machine that does other work
 GRACE: Final = 10.0  # seconds after its minutes in which a worker may end by itself
 
 BOUNDS: Final = Check(
@@ -59,6 +61,7 @@ class Outcome:
     call: dict[str, Any] = field(default_factory=dict)  # the replay of the call under way
     memory: int = 0  # most bytes at once
     left: int = 0  # processes that were left behind
+    waited: float = 0.0  # seconds in which it had no processor
 
     def last(self, name: str) -> Any:
         """The value of the last message of this name; None without one."""
@@ -79,7 +82,7 @@ def validate_target(
     Raises:
         ValueError: the target names nothing, or needs what is not installed or not allowed.
     """
-    began = time.monotonic()
+    began, queued = time.monotonic(), 0.0
     waiting = ordered() if checks is None else list(checks)
     report = ValidationReport(target, [])
     bounds = CheckResult(BOUNDS)
@@ -87,12 +90,13 @@ def validate_target(
         "do": "validate", "target": target, "settings": dict(settings or {}), "tasks": tasks, "seed": seed,
     }  # fmt: skip
     for _ in range(STARTS):
-        left = 60 * minutes - (time.monotonic() - began)
+        left = 60 * minutes - (time.monotonic() - began - queued)
         if left <= 1:
             break
         outcome = run_worker(
             {**request, "checks": waiting, "minutes": left / 60}, left + GRACE, min(CALL_SECONDS, left / 3)
         )
+        queued += outcome.waited
         bounds.tries += 1
         bounds.measured["peak megabytes"] = max(bounds.measured.get("peak megabytes", 0), outcome.memory >> 20)
         _collect(report, outcome, waiting)
@@ -101,7 +105,7 @@ def validate_target(
                 bounds.add("ends", f"the target {outcome.fault}, which live on after the last check")
             break
         interrupted = next((m["begins"] for m in reversed(outcome.messages) if "begins" in m), None)
-        _judge(bounds, outcome, request, interrupted, min(20.0, max(2.0, left / 6)))
+        queued += _judge(bounds, outcome, request, interrupted, min(20.0, max(2.0, left / 6)))
         if interrupted is None:
             report.results += [CheckResult(CHECKS[id][0], skipped="it does not start") for id in waiting]
             waiting = []
@@ -120,11 +124,11 @@ def validate_target(
         waiting = []
     report.results += [CheckResult(CHECKS[id][0], unfinished=OVER) for id in waiting]
     report.results.append(bounds)
-    left = 60 * minutes - (time.monotonic() - began)
+    report.seconds = time.monotonic() - began - queued
     if checks is None:
-        report.results.append(_elsewhere(report, request, left))
+        report.results.append(_elsewhere(report, request, 60 * minutes - report.seconds))
+        report.seconds += report.results[-1].seconds
     report.results.sort(key=lambda result: GROUPS.index(result.check.group))
-    report.seconds = time.monotonic() - began
     return report
 
 
@@ -172,8 +176,11 @@ def _collect(report: ValidationReport, outcome: Outcome, waiting: list[str]) -> 
         report.assumed["processes"] = f"{outcome.left} were left behind, and were ended"
 
 
-def _judge(bounds: CheckResult, outcome: Outcome, request: dict[str, Any], check: str | None, seconds: float) -> None:
-    """A finding for how the process ended; high where a second process ends so on the same call."""
+def _judge(bounds: CheckResult, outcome: Outcome, request: dict[str, Any], check: str | None, seconds: float) -> float:
+    """Add a finding for how the process ended, high where a second process ends so on the same call.
+
+    Gives the seconds in which the second one had no processor.
+    """
     call = outcome.call
     replay = Replay.from_dict(call) if "actions" in call and not call.get("cut") else None
     again = run_worker({**request, "do": "replay", "replays": [call] if replay else []}, 3 * seconds, seconds)
@@ -188,6 +195,7 @@ def _judge(bounds: CheckResult, outcome: Outcome, request: dict[str, Any], check
     if not alike:
         text += "; a second process did not do so"
     bounds.add("ends", text, severity=severity, replay=replay)  # type: ignore[arg-type]
+    return again.waited
 
 
 def _elsewhere(report: ValidationReport, request: dict[str, Any], left: float) -> CheckResult:
@@ -224,7 +232,7 @@ def _elsewhere(report: ValidationReport, request: dict[str, Any], left: float) -
             others,
             elsewhere,
         )
-    result.seconds = time.monotonic() - began
+    result.seconds = time.monotonic() - began - first.waited - second.waited
     ours, theirs = first.last("transcripts"), second.last("transcripts")
     theirs = theirs[::-1] if theirs else theirs
     if ours is None or theirs is None:
@@ -274,8 +282,8 @@ def run_worker(
 
     Args:
         request: what it is to do.
-        seconds: after which it is ended.
-        call_seconds: that one call may take.
+        seconds: after which it is ended; waiting for a processor does not count, up to `BUSY` times as many.
+        call_seconds: that one call may take, counted alike.
         variables: of its environment, beside ours.
         folder: in which it runs; ours, if left out.
     """
@@ -298,7 +306,7 @@ def run_worker(
         )
         os.close(theirs)
         try:
-            _listen(outcome, process, ours, trace, time.monotonic() + seconds, call_seconds)
+            _listen(outcome, process, ours, trace, seconds, call_seconds)
         finally:
             outcome.left = _end_all(process, before)
             if outcome.left > PROCESSES and not outcome.fault:
@@ -313,7 +321,8 @@ def _absolute_path() -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(folders)} if folders else {}
 
 
-def _listen(outcome: Outcome, process: Any, pipe: int, trace: CallTrace, deadline: float, call_seconds: float) -> None:
+def _listen(outcome: Outcome, process: Any, pipe: int, trace: CallTrace, seconds: float, call_seconds: float) -> None:
+    began = time.monotonic()
     printed, pending, tail, next_look = 0, b"", b"", 0.0
     sources = {pipe: "pipe", process.stdout.fileno(): "output"}
     while True:
@@ -328,6 +337,7 @@ def _listen(outcome: Outcome, process: Any, pipe: int, trace: CallTrace, deadlin
             else:
                 *lines, pending = (pending + data).split(b"\n")
                 outcome.messages += [json.loads(line) for line in lines]
+        outcome.waited = max(outcome.waited, waited(process.pid))
         outcome.ended = bool(outcome.messages and "ended" in outcome.messages[-1])
         if outcome.ended:
             return
@@ -342,7 +352,7 @@ def _listen(outcome: Outcome, process: Any, pipe: int, trace: CallTrace, deadlin
         members = list(descendants(process.pid))
         memory = sum(map(resident, members[:PROCESSES]))
         outcome.memory = max(outcome.memory, memory)
-        if since is not None and now - since > call_seconds:
+        if since is not None and now - outcome.waited - since > call_seconds:
             outcome.fault = f"does not return within {call_seconds:.0f} s"
         elif len(members) > PROCESSES:
             outcome.fault = f"starts more than {PROCESSES} processes"
@@ -350,7 +360,7 @@ def _listen(outcome: Outcome, process: Any, pipe: int, trace: CallTrace, deadlin
             outcome.fault = f"takes more than {MEMORY >> 20} MB of memory"
         elif printed > OUTPUT:
             outcome.fault = f"prints more than {OUTPUT >> 20} MB"
-        elif now > deadline:
+        elif now - began - outcome.waited > seconds or now - began > BUSY * seconds:
             outcome.fault = "does not end in time"
         if outcome.fault:
             return

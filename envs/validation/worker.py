@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rlvr.envs.validation import validate
+from rlvr.envs.validation.clock import now
 from rlvr.envs.validation.report import CheckResult, Replay
 from rlvr.envs.validation.subject import ApiFault, NotApplicable, Subject, in_order
 from rlvr.envs.validation.suites import end_servers
@@ -46,7 +47,7 @@ class CallTrace:
             last = replay.actions[-1][:1_000] if replay.actions else ""
             text = json.dumps({**replay.to_dict(), "actions": [last], "cut": True}).encode("utf-8", "replace")
         self.memory[HEAD.size : HEAD.size + len(text)] = text
-        self.memory[: HEAD.size] = HEAD.pack(True, time.monotonic(), len(text))
+        self.memory[: HEAD.size] = HEAD.pack(True, now(), len(text))
 
     def read(self) -> tuple[float | None, dict[str, Any]]:
         """Since when the call has been under way, None where none is; and its replay."""

@@ -52,6 +52,9 @@ class TestReasoningGym:
         )
         assert report.at_least("high"), str(report)
 
+    def test_a_data_set_whose_settings_check_nothing(self):
+        assert resolve("rg:tsumego", {}).make().reset(seed=0)[0]
+
     def test_settings_that_the_package_refuses(self):
         with pytest.raises(ValueError, match="refuses the settings"):
             resolve("rg:composite", {}).make()

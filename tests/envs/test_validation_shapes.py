@@ -1,0 +1,144 @@
+"""Validation of environments of other shapes: numbers as actions, arrays in mappings, games that pay for parts."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from rlvr.envs.validation import clock, validate
+from rlvr.envs.validation.context import NOTHING_TRIED
+from rlvr.envs.validation.subject import Subject, TaskRef, always, array_bytes, observation_text
+
+
+class Grid(gym.Env[dict[str, Any], Any]):
+    """Walk to a cell; observations are mappings of a large array, a mission and no image."""
+
+    action_space = gym.spaces.Discrete(3)
+    observation_space = gym.spaces.Dict(
+        {"grid": gym.spaces.Box(0, 255, (40, 40), np.uint8), "mission": gym.spaces.Text(100)}
+    )
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
+        super().reset(seed=seed)
+        self.at, self.goal, self.turns = 0, int(self.np_random.integers(2, 5)), 0
+        return self.look(), {}
+
+    def look(self) -> dict[str, Any]:
+        grid = np.zeros((40, 40), np.uint8)
+        grid[20, self.at], grid[20, 30 + self.goal] = 1, 2
+        return {"grid": grid, "mission": "the actions are: done, left, right"}
+
+    def step(self, action: int) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
+        self.turns += 1
+        self.at = max(0, self.at + (0, -1, 1)[action])
+        won = self.at == self.goal
+        return self.look(), float(won), won, self.turns >= 20, {}
+
+
+class Guess(gym.Env[str, str]):
+    """Name a number in brackets; after five guesses a part is paid for how near the last one was."""
+
+    action_space = gym.spaces.Text(200_000)
+    observation_space = gym.spaces.Text(1_000)
+    reward_range = -1.0, 1.0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.number, self.turns = int(self.np_random.integers(11, 21)), 0
+        return "Guess a number from 1 to 20, as '[5]'. Moves are [higher], [lower] and a number.", {}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        self.turns += 1
+        guess = next((n for n in range(20, 0, -1) if f"[{n}]" in action), 0)
+        reward = 1.0 if guess == self.number else 0.0
+        if self.turns == 5 and guess:
+            reward = 1 - abs(guess - self.number) / 20
+        return "no", reward, reward == 1 or self.turns == 5, False, {}
+
+
+class PaidAtOnce(Guess):
+    """The same, where one text without a guess is paid a part in the first turn."""
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        return "no", 0.5 if "Score" in action else 0.0, True, False, {}
+
+
+def test_the_floor_of_an_environment_with_numbers_for_actions_is_measured() -> None:
+    (result,) = validate(Grid, tasks=2, checks=["semantic.floor_gap"]).results
+    assert (result.skipped, result.error) == ("", "")
+    assert {"random", "always 0", "always 2"} <= set(result.measured)
+
+
+def test_what_could_not_be_tried_is_no_pass() -> None:
+    (result,) = validate(Grid, tasks=2, checks=["sound.faults"]).results
+    assert (result.status, result.skipped) == ("skip", NOTHING_TRIED)
+
+
+def test_arrays_in_mappings_are_read_whole() -> None:
+    """In numpy's own words a long array has dots in its middle, where two of them may differ."""
+    env = Grid()
+    first, _ = env.reset(seed=0)
+    other = {**first, "grid": first["grid"].copy()}
+    other["grid"][20, 20] = 9
+    assert observation_text(first) != observation_text(other)
+    assert list(array_bytes(first)) != list(array_bytes(other))
+    large = {"frames": (np.zeros(100_000, np.uint8), np.zeros(3, object))}
+    assert observation_text(large) == observation_text(large)
+    changed = {"frames": (np.eye(1, 100_000, 99_999, dtype=np.uint8)[0], np.zeros(3, object))}
+    assert list(array_bytes(large)) != list(array_bytes(changed))
+
+
+def test_a_text_that_holds_moves_of_a_game_is_paid_as_moves_are() -> None:
+    report = validate(Guess, tasks=3, checks=["semantic.floor_gap", "statistical.adversarial_floor"])
+    assert not report.at_least("medium"), str(report)
+    report = validate(PaidAtOnce, tasks=3, checks=["statistical.adversarial_floor"])
+    assert report.at_least("high"), str(report)
+
+
+def test_an_episode_keeps_the_bytes_of_every_array() -> None:
+    subject = Subject(Grid, "grid")
+    episode = subject.play(TaskRef(0), always("2"), turns=2)
+    assert len(set(episode.images)) == len(episode.images) == len(episode.actions) + 1
+
+
+@pytest.mark.parametrize("observation", [np.float32(1.5), (1, np.int64(2)), {"a": np.arange(3)}])
+def test_numbers_are_written_as_numbers(observation: Any) -> None:
+    assert "np." not in observation_text(observation)
+    assert "array" not in observation_text(observation)
+
+
+# the clock
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="this kernel does not count waiting")
+def test_the_kernel_counts_how_long_a_thread_waits_for_a_processor() -> None:
+    """It never counts less than before, and `now` is what is left; a process that is not there waits for nothing."""
+    before, began = clock.waited(), clock.now()
+    while sum(range(1_000)) and time.monotonic() - began - before < 0.05:
+        pass
+    assert 0.0 <= before <= clock.waited(os.getpid()) + 1e-6
+    assert began <= clock.now() <= time.monotonic()
+    assert clock.waited(process="none") == 0.0
+
+
+def test_the_budget_is_counted_by_the_clock_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(Grid):
+        def look(self) -> dict[str, Any]:
+            time.sleep(0.02)
+            return super().look()
+
+    def statuses() -> list[str]:
+        return [
+            result.status for result in validate(Slow, tasks=1, minutes=1e-4, checks=["runtime.seed_control"]).results
+        ]
+
+    assert statuses() == ["unfinished"]
+    real = time.monotonic
+    monkeypatch.setattr(clock, "waited", lambda process="thread-self": real() - 1.0)  # it does nothing but wait
+    assert statuses() == ["pass"]
