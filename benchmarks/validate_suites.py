@@ -14,14 +14,20 @@ import argparse
 import datetime
 import importlib
 import importlib.metadata
+import itertools
 import json
+import pkgutil
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rlvr.envs.bridges.suite_games import GEM, TEXTARENA
+import gymnasium as gym
+
+from rlvr.envs.bridges.suite_games import REFUSED_GAMES, TEXTARENA
 from rlvr.envs.validation.report import ValidationReport
+from rlvr.envs.validation.targets import names_code
 from rlvr.envs.validation.watched import validate_target
 
 RECORDS = Path(__file__).parent / "results" / "validate_suites.jsonl"
@@ -38,15 +44,49 @@ def reasoning_gym_targets() -> list[str]:
     )
 
 
+def textarena_targets() -> list[str]:
+    """The games for one player, each by its plain id."""
+    return [f"textarena:{name}-v0" for name in sorted([*TEXTARENA, *REFUSED_GAMES])]
+
+
+def gem_targets() -> list[str]:
+    """The games; other environments of GEM's download their data, or are reasoning-gym's."""
+    importlib.import_module("gem")
+    ids = importlib.import_module("gem.envs.registration").ENV_REGISTRY
+    return sorted(f"gem:{name}" for name in ids if name.startswith("game:"))
+
+
+def registered_targets(kinds: str, module: str = "") -> list[str]:
+    """Ids of Gymnasium's, or that importing ``module`` registers, of classes in ``kinds``; one of each class first."""
+    if module:
+        importlib.import_module(module)
+    classes: dict[str, list[str]] = {}
+    for env_id, spec in gym.registry.items():
+        if re.match(kinds, str(spec.entry_point)):
+            classes.setdefault(str(spec.entry_point), []).append(f"{module}:{env_id}" if module else env_id)
+    return [target for group in itertools.zip_longest(*classes.values()) for target in group if target]
+
+
+def pettingzoo_targets() -> list[str]:
+    """The newest game of each kind of its classic games."""
+    classic: Any = importlib.import_module("pettingzoo.classic")
+    names = [each.name for each in pkgutil.iter_modules(classic.__path__) if re.search(r"_v\d+$", each.name)]
+    return [f"pettingzoo.classic.{name}:env" for name in sorted(names)]
+
+
 SUITES: dict[str, Callable[[], list[str]]] = {
     "reasoning-gym": reasoning_gym_targets,
-    "textarena": lambda: [f"textarena:{name}-v0" for name in TEXTARENA],
-    "gem-llm": lambda: [f"gem:game:{name}-v0" for name in GEM],
+    "textarena": textarena_targets,
+    "gem-llm": gem_targets,
+    "minigrid": lambda: registered_targets("minigrid", "minigrid"),
+    "gymnasium": lambda: registered_targets(r"gymnasium\.envs\.(toy_text|classic_control)"),
+    "pettingzoo": pettingzoo_targets,
 }
 
 
 def record_of(report: ValidationReport, package: str) -> dict[str, Any]:
     """What is kept of a report: findings above a note, and what was not finished."""
+    flags = ("--allow-code",) if names_code(report.target) else ()
     return {
         "target": report.target,
         "version": importlib.metadata.version(package),
@@ -57,7 +97,7 @@ def record_of(report: ValidationReport, package: str) -> dict[str, Any]:
                 "check": check.id,
                 "severity": finding.severity,
                 "text": finding.text,
-                "show": finding.replay.command(report.target) if finding.replay else "",
+                "show": finding.replay.command(report.target, flags) if finding.replay else "",
             }
             for check, finding in report.findings
             if finding.severity != "note"

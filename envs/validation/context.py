@@ -127,8 +127,9 @@ class Validation:
             pass
         spec = getattr(self.subject.env, "spec", None)
         threshold = getattr(spec, "reward_threshold", None)
-        if threshold is not None and math.isfinite(threshold):
-            return RewardRange(min(0.0, threshold), float(threshold), "the id's reward threshold", True)
+        if threshold is not None and math.isfinite(threshold):  # which counts as solved, and bounds nothing
+            low = 0.0 if threshold > 0 else min(2.0 * threshold, -1.0)
+            return RewardRange(low, float(threshold), "the id's reward threshold", False)
         best = max((episode.total for episode in self.experts), default=1.0)
         if best > 1.0 + 1e-6:
             return RewardRange(0.0, best, "assumed: from 0 to the expert's best return", False)

@@ -323,7 +323,7 @@ class Subject:
             else:
                 action = np.asarray(action, getattr(space, "dtype", None))
                 valid = bool(space.contains(action))
-        except (ValueError, TypeError, RecursionError):
+        except (ValueError, TypeError, OverflowError, RecursionError):
             valid = False
         if not valid:
             raise NotApplicable(f"{text[:40]!r} names no action of {space}")

@@ -80,6 +80,18 @@ def test_what_could_not_be_tried_is_no_pass() -> None:
     assert (result.status, result.skipped) == ("skip", NOTHING_TRIED)
 
 
+def test_odd_texts_name_no_action_of_a_continuous_space() -> None:
+    (result,) = validate(lambda: gym.make("Pendulum-v1"), tasks=1, checks=["sound.faults"]).results
+    assert (result.error, result.findings) == ("", [])
+
+
+@pytest.mark.parametrize(("env_id", "tops"), [("MountainCar-v0", -110.0), ("CartPole-v1", 475.0)])
+def test_what_counts_as_solved_bounds_no_return(env_id: str, tops: float) -> None:
+    report = validate(lambda: gym.make(env_id), tasks=1, checks=["runtime.reward_well_formed"])
+    assert not list(report.findings), str(report)
+    assert f"to {tops:g} (the id's reward threshold)" in report.assumed["rewards"]
+
+
 def test_arrays_in_mappings_are_read_whole() -> None:
     """In numpy's own words a long array has dots in its middle, where two of them may differ."""
     env = Grid()
