@@ -144,6 +144,8 @@ class Validation:
         """Whether an episode was paid the maximum, or the environment says that it succeeded."""
         if not episode.valid or not episode.actions:
             return False
+        if not episode.ended and min(episode.rewards, default=0.0) < 0:
+            return False  # what each turn takes away counts when all of it is taken
         if episode.success is not None and self.subject.text_env is not None:
             return episode.success
         return episode.total >= self.range.high - 1e-6 - 0.001 * self.width or episode.success is True

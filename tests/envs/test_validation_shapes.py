@@ -92,6 +92,12 @@ def test_what_counts_as_solved_bounds_no_return(env_id: str, tops: float) -> Non
     assert f"to {tops:g} (the id's reward threshold)" in report.assumed["rewards"]
 
 
+def test_an_episode_that_was_cut_has_no_return_yet() -> None:
+    """Each turn of MountainCar takes 1 away: after 60 of 200 the return is above what counts as solved."""
+    report = validate(lambda: gym.make("MountainCar-v0"), tasks=2, checks=["semantic.floor_gap"])
+    assert not list(report.findings), str(report)
+
+
 def test_arrays_in_mappings_are_read_whole() -> None:
     """In numpy's own words a long array has dots in its middle, where two of them may differ."""
     env = Grid()
