@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,48 @@ def test_a_text_that_holds_moves_of_a_game_is_paid_as_moves_are() -> None:
     report = validate(Guess, tasks=3, checks=["semantic.floor_gap", "statistical.adversarial_floor"])
     assert not report.at_least("medium"), str(report)
     report = validate(PaidAtOnce, tasks=3, checks=["statistical.adversarial_floor"])
+    assert report.at_least("high"), str(report)
+
+
+class Lamp(gym.Env[str, str]):
+    """Two commands in a form that is asked for; what is in no such form ends the episode."""
+
+    action_space = gym.spaces.Text(200_000)
+    observation_space = gym.spaces.Text(1_000)
+    form, asks = r"\\boxed\{(\w+)\}", "The actions are: press, wait. Put one into \\boxed{}."
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.turns, self.pressed = 0, 0
+        return self.asks, {}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        match, self.turns = re.fullmatch(self.form, action), self.turns + 1
+        if match is None or match[1] not in ("press", "wait"):
+            return "That is no action.", 0.0, True, False, {}
+        self.pressed += match[1] == "press"
+        return f"{self.pressed} of 3", float(self.pressed == 3), self.pressed == 3 or self.turns == 4, False, {}
+
+
+class LampInWords(Lamp):
+    form, asks = r"please (\w+)", "The actions are: press, wait. Be polite."
+
+
+class LampInTheDark(Lamp):
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        observation, _, *rest = super().step(action)
+        return (observation, 0.0, *rest)
+
+
+def test_commands_are_played_in_the_form_that_is_asked_for() -> None:
+    (result,) = validate(Lamp, tasks=2, checks=["semantic.oracle_max"]).results
+    assert (result.measured["maximum reached"] > 0, result.findings) == (True, [])
+
+
+def test_commands_that_are_not_understood_leave_no_maximum_out_of_reach() -> None:
+    report = validate(LampInWords, tasks=2, checks=["semantic.oracle_max"])
+    assert not report.at_least("low"), str(report)
+    report = validate(LampInTheDark, tasks=2, checks=["semantic.oracle_max"])
     assert report.at_least("high"), str(report)
 
 
