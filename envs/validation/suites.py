@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -128,6 +128,8 @@ class ShippedTextArena(gym.Env[str, str]):
 class ShippedGem(gym.Env[str, str]):
     """An environment of GEM by its own id: ``gem.make`` gives it, with its own observations and rewards.
 
+    What its infos hold to stand before and after an observation, as a board, is put there, as its wrappers do.
+
     Raises:
         ValueError: the package is not installed, or has no such id.
     """
@@ -147,11 +149,16 @@ class ShippedGem(gym.Env[str, str]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
         observation, info = self.inner.reset(seed=seed)
-        return str(observation), dict(info)
+        return self._text(observation, info), dict(info)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = self.inner.step(action)
-        return str(observation), reward, terminated, truncated, dict(info)
+        return self._text(observation, info), reward, terminated, truncated, dict(info)
+
+    @staticmethod
+    def _text(observation: Any, info: Mapping[str, Any]) -> str:
+        parts = info.get("prefix", ""), str(observation), info.get("suffix", "")
+        return "\n".join(part for part in parts if part)
 
 
 # A folder of OpenEnv's, served

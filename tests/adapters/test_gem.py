@@ -15,6 +15,8 @@ import pytest
 import rlvr
 from rlvr.adapters import testing as kit
 from rlvr.adapters import versions
+from rlvr.envs.validation.targets import resolve
+from rlvr.envs.validation.watched import validate_target
 
 GUESS = "rlvr/GuessNumber-v0"
 
@@ -263,3 +265,24 @@ def test_another_version_is_named(monkeypatch):
     monkeypatch.setattr(versions.metadata, "version", lambda package: "0.2.0")
     with pytest.warns(RuntimeWarning, match="newer"):
         GemEnv(GUESS)
+
+
+# its games as they are shipped, under `rlvr validate`
+
+
+@foreign
+@needs_gem
+def test_a_board_is_part_of_the_observation_of_a_game_that_is_validated():
+    env = resolve("gem:game:Sudoku-v0-easy", {}).make()
+    first, info = env.reset(seed=0)
+    assert info["suffix"]
+    assert info["suffix"] in first
+    second, *_, info = env.step("\\boxed{1 1 1}")
+    assert info.get("suffix", "") in second
+
+
+@foreign
+@needs_gem
+def test_commands_in_boxes_leave_no_maximum_out_of_reach():
+    report = validate_target("gem:game:Game2048-v0-easy", tasks=2, checks=["semantic.oracle_max"])
+    assert not report.at_least("low"), str(report)
