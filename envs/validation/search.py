@@ -16,7 +16,15 @@ from rlvr.envs.validation.commands import filled, plain_commands, unargued_comma
 from rlvr.envs.validation.context import Validation
 from rlvr.envs.validation.report import CheckResult, Replay
 from rlvr.envs.validation.source import compared_values, words_looked_for
-from rlvr.envs.validation.subject import NotApplicable, TaskRef, ValidationEpisode, in_order, legal_actions, words_of
+from rlvr.envs.validation.subject import (
+    NotApplicable,
+    OutOfTime,
+    TaskRef,
+    ValidationEpisode,
+    in_order,
+    legal_actions,
+    words_of,
+)
 
 TRIES: Final = 300  # episodes that the search plays of each task
 TASKS: Final = 4
@@ -211,6 +219,8 @@ def _exhausted(v: Validation, ref: TaskRef) -> tuple[float, ValidationEpisode | 
                     copied, played = copy.deepcopy((env, episode), {id(env.action_space): env.action_space})
                     v.subject.step(copied, played, action)
                     state = pickle.dumps((_state(copied), played.observations[-1:], played.total))
+                except OutOfTime:
+                    raise
                 except Exception:  # what cannot be copied, or played
                     return best, None, False
                 best = max(best, played.total)

@@ -12,7 +12,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from rlvr.envs.validation import clock, validate
+from rlvr.envs.validation import clock, search, validate
 from rlvr.envs.validation.context import NOTHING_TRIED
 from rlvr.envs.validation.subject import Subject, TaskRef, always, array_bytes, observation_text
 
@@ -160,6 +160,18 @@ def test_commands_that_are_not_understood_leave_no_maximum_out_of_reach() -> Non
     assert not report.at_least("low"), str(report)
     report = validate(LampInTheDark, tasks=2, checks=["semantic.oracle_max"])
     assert report.at_least("high"), str(report)
+
+
+def test_a_search_without_time_to_end_is_unfinished(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Endless(Grid):
+        def step(self, action: int) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
+            observation, _, *_ = super().step(action)
+            time.sleep(0.001)
+            return observation, 0.0, False, False, {}
+
+    monkeypatch.setattr(search, "TRIES", 0)  # nothing but all orders of all commands
+    (result,) = validate(Endless, tasks=1, minutes=0.005, checks=["semantic.oracle_max"]).results
+    assert result.status == "unfinished"
 
 
 def test_an_episode_keeps_the_bytes_of_every_array() -> None:
