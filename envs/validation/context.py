@@ -160,9 +160,9 @@ class Validation:
         return episode.valid and (episode.total > floor + SLACK * self.width or self.full(episode))
 
     def by_moves(self, episode: ValidationEpisode) -> bool:
-        """Whether, of a game of others without an expert, a part is paid after several turns: a text named moves."""
+        """Whether, of a game of others without an expert, a part is paid in the course of it: a text named moves."""
         game = self.subject.text_env is None and not self.experts
-        return game and len(episode.actions) > 1 and not self.full(episode)
+        return game and (len(episode.actions) > 1 or not episode.ended) and not self.full(episode)
 
     @cached_property
     def many_refs(self) -> list[TaskRef]:

@@ -22,6 +22,7 @@ from rlvr.envs.validation.subject import ApiFault, NotApplicable, TaskRef, Valid
 
 SOUND: Final = "Sound"
 DRAWN: Final = 160  # tasks of each split that are compared
+LONGEST: Final = 20_000  # turns that an episode may take where it says so itself
 LONG: Final = 1_000  # turns after which an episode that has not ended is said not to end
 MISSING: Final = re.compile(
     r"ModuleNotFoundError|ImportError|No module named|command not found|No such file or directory|FileNotFoundError"
@@ -417,11 +418,12 @@ def ends(v: Validation, result: CheckResult) -> None:
     """Idle for a thousand turns, and act once more after an end."""
     ref = v.refs[0]
     idle = idle_text(v)
-    episode = v.plays(ref, idle, turns=LONG)
+    turns = _turns_to_end(v)
+    episode = v.plays(ref, idle, turns=turns)
     result.tries += 1
     result.measured["turns"] = len(episode.actions)
     if not episode.ended and not episode.error:
-        result.add("ends", f"{LONG} turns of {idle[:30]!r} at {ref} do not end the episode", replay=None, turns=LONG)
+        result.add("ends", f"{turns} turns of {idle[:30]!r} at {ref} do not end the episode", replay=None, turns=turns)
     for episode in v.solved[:3]:
         with v.subject.new() as env:
             played = v.subject.play(episode.ref, in_order(episode.actions), env=env)
@@ -437,6 +439,15 @@ def ends(v: Validation, result: CheckResult) -> None:
                 text = f"after its end, {episode.ref} pays {played.total - before:g} more for the last action again"
                 result.add("after the end", text, severity="note", replay=played.replay)
                 return
+
+
+def _turns_to_end(v: Validation) -> int:
+    """After how many turns an episode should have ended: more than its own limit, where it names one."""
+    env = v.subject.env
+    limits = [getattr(getattr(env, "spec", None), "max_episode_steps", None)]
+    limits += [getattr(env.unwrapped, name, None) for name in ("max_episode_steps", "max_steps", "max_turns")]
+    named = [limit for limit in limits if isinstance(limit, int) and 0 < limit <= LONGEST]
+    return max(LONG, *(limit + 1 for limit in named), 0)
 
 
 @check(

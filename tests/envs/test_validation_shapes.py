@@ -113,6 +113,32 @@ def test_arrays_in_mappings_are_read_whole() -> None:
     assert list(array_bytes(large)) != list(array_bytes(changed))
 
 
+@pytest.mark.parametrize(("limit", "findings"), [(1_400, []), (None, ["ends"])])
+def test_an_episode_may_be_as_long_as_it_says(limit: int | None, findings: list[str]) -> None:
+    class Patient(Grid):
+        max_steps = limit
+
+        def step(self, action: int) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
+            self.turns += 1
+            return {"grid": np.zeros((1, 1))}, 0.0, False, self.turns >= 1_400, {}
+
+    report = validate(Patient, tasks=1, checks=["sound.ends"])
+    assert [finding.name for _, finding in report.findings] == findings
+
+
+class PaysEachTurn(Guess):
+    """A game that goes on, whose moves are paid in part at once."""
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        self.turns += 1
+        return "no", 0.3 * ("[higher]" in action or "[lower]" in action), self.turns == 5, False, {}
+
+
+def test_an_example_of_a_move_is_paid_as_moves_are() -> None:
+    report = validate(PaysEachTurn, tasks=3, checks=["statistical.adversarial_floor"])
+    assert not report.at_least("medium"), str(report)
+
+
 def test_a_text_that_holds_moves_of_a_game_is_paid_as_moves_are() -> None:
     report = validate(Guess, tasks=3, checks=["semantic.floor_gap", "statistical.adversarial_floor"])
     assert not report.at_least("medium"), str(report)
