@@ -12,12 +12,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import rlvr
 from rlvr.envs.bridges.suite_games import PREFIXES
 from rlvr.envs.cards import ANSWER_MOST, LUCK, RANDOM_MOST, card, measure
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from abilities import section
 
 
 def row(env_id: str, seeds: int, draws: int) -> dict[str, Any]:
@@ -124,7 +129,7 @@ def main() -> None:
         rows = dict(sorted(rows.items()))
         record = {"seeds": options.seeds, "draws": options.draws, "cards": rows}
         path.write_text(json.dumps(record, indent=1) + "\n")
-    (options.out / "cards.md").write_text(page(rows, options.seeds, options.draws))
+    (options.out / "cards.md").write_text(page(rows, options.seeds, options.draws) + section(options.out))
 
 
 if __name__ == "__main__":

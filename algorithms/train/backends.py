@@ -78,11 +78,15 @@ def load_model(config: TrainConfig) -> tuple[Any, Any]:
         if rank != settings.lora_rank:
             raise ConfigError(f"model.lora_rank {settings.lora_rank}, but the adapter in {settings.adapter} has {rank}")
     elif settings.lora_rank:
-        from peft import LoraConfig, get_peft_model
-
-        rank = settings.lora_rank
-        model = get_peft_model(model, LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear"))
+        model = add_adapters(model, settings.lora_rank)
     return model, tokenizer
+
+
+def add_adapters(model: Any, rank: int) -> Any:
+    """The model with LoRA adapters on all its linear layers but the output layer; they alone are trained."""
+    from peft import LoraConfig, get_peft_model
+
+    return get_peft_model(model, LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear"))
 
 
 def check_dtype(dtype: str, device: torch.device) -> None:
