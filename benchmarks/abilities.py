@@ -8,8 +8,8 @@
 A row is one stage of one level. It is appended to ``abilities.jsonl`` when it is measured, and the section of
 ``cards.md`` is written anew: a run may be killed at any time and begun again, and two may share a file. Cheap ids come
 first, the families in turn. The first stage, *expert*, plays 16 training tasks: a reply may then take half as many
-tokens again as the longest of the expert's, and at least 24. Ids whose expert needs more than ``--longest`` tokens for
-an episode of all turns are left out, and so are those that show images.
+tokens again as the longest of the expert's, and at least 24. Ids of which the samples of a task would take more than
+``--most-tokens`` are left out, and so are those that show images.
 
 Held-out tasks are played at temperature 1, 8 samples of each. Two-shot puts two of the expert's episodes before the
 task, as turns. Imitation takes ``--steps`` steps on demonstrations of other tasks, at the rate that the rule of
@@ -254,12 +254,19 @@ def ids(names: Sequence[str]) -> list[str]:
     return [env_id for env_id in ours if not names or {env_id, env_id[5:-3]} & {*names}]
 
 
+def cost(expert: Row) -> float:
+    """About how many tokens the samples of one task take: its prompt once, and all replies; infinite: not playable."""
+    if "why_not" in expert:
+        return float("inf")
+    return float(expert["tokens"] + GROUP * expert["turns"] * expert["max_new_tokens"])
+
+
 def in_turn(experts: Sequence[Row]) -> list[Row]:
     """The cheapest of each family, then the second of each, and so on."""
     ranks: Counter[str] = Counter()
-    ranked: list[tuple[int, int, Row]] = []
-    for row in sorted(experts, key=lambda row: (row["level"], row["tokens"])):
-        ranked.append((ranks[row["family"]], row["tokens"], row))
+    ranked: list[tuple[int, float, Row]] = []
+    for row in sorted(experts, key=lambda row: (row["level"], cost(row))):
+        ranked.append((ranks[row["family"]], cost(row), row))
         ranks[row["family"]] += 1
     return [row for *_, row in sorted(ranked, key=lambda item: item[:2])]
 
@@ -279,7 +286,7 @@ def missing(policy: Policy, options: argparse.Namespace, end: float) -> Iterator
             continue
         append(options.out, row)
     asked = {*itertools.product(ids(options.ids), options.levels)}
-    playable = [row for key, row in experts.items() if key in asked and row.get("tokens", 10**9) <= options.longest]
+    playable = [row for key, row in experts.items() if key in asked and cost(row) <= options.most_tokens]
     measured = {(row["id"], row["level"], row["stage"]) for row in rows}
     for expert, stage in itertools.product(in_turn(playable), options.stages):
         has_split = stage != "imitation" or "train" in expert["splits"]
@@ -298,7 +305,7 @@ def main() -> int:
     parser.add_argument("--episodes", type=int, default=64, help="of each row, 8 of a task")
     parser.add_argument("--steps", type=int, default=100, help="of imitation")
     parser.add_argument("--batch-size", type=int, default=4, help="demonstrations of a step")
-    parser.add_argument("--longest", type=int, default=1000, help="tokens of an episode; longer ids are left out")
+    parser.add_argument("--most-tokens", type=int, default=4000, help="of a task; ids that take more are left out")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="after which no row is begun")
     parser.add_argument("--transcripts", type=Path, help="folder for the episodes of each row")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results", help="folder of the results")

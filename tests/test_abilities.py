@@ -66,7 +66,7 @@ def test_each_stage_is_measured_once_and_stands_on_the_page(tmp_path: Path):
 
 def test_the_cheapest_of_each_family_come_first(abilities: ModuleType):
     rows = [
-        {"id": name, "family": family, "level": level, "tokens": tokens}
+        {"id": name, "family": family, "level": level, "tokens": tokens, "turns": 1, "max_new_tokens": 24}
         for name, family, level, tokens in [("a", "x", 1, 9), ("b", "x", 1, 5), ("c", "y", 1, 7), ("d", "y", 2, 3)]
     ]
     assert [row["id"] for row in abilities.in_turn(rows)] == ["b", "c", "d", "a"]
