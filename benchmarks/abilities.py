@@ -84,8 +84,8 @@ class Policy:
         """A copy of the model after so many steps on the expert's demonstrations, and the settings."""
         import torch
 
-        from rlvr.algorithms import PRESETS
         from rlvr.algorithms.learner.learner import Learner
+        from rlvr.algorithms.recipe.presets import PRESETS
         from rlvr.algorithms.train.backends import add_adapters
         from rlvr.algorithms.train.warm_start import warm_start
 
