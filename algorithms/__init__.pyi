@@ -124,6 +124,7 @@ reinforce_pp_loss: PresetLoss
 reinforce_pp_baseline_loss: PresetLoss
 ppo_loss: PresetLoss
 grpo_loss: PresetLoss
+gdpo_loss: PresetLoss
 dr_grpo_loss: PresetLoss
 dapo_loss: PresetLoss
 dapo_prompt_mean_loss: PresetLoss

@@ -14,6 +14,7 @@ from rlvr.algorithms.advantages.compute import compute_advantages, critic_target
 from rlvr.algorithms.advantages.distillation import teacher_advantages
 from rlvr.algorithms.advantages.group_baselines import (
     batch_std,
+    gdpo,
     gfpo,
     gfpo_keep,
     group_mean,
@@ -46,6 +47,7 @@ __all__ = [
     "compute_advantages",
     "critic_targets",
     "gae",
+    "gdpo",
     "gfpo",
     "gfpo_keep",
     "gigpo",

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from rlvr.agents.episode import Episode
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
 from rlvr.algorithms.recipe.advantage import Played, Sources
+
+WHOLE_REWARD: Final = "reward"  # in credit.part_weights, beside the names of a verdict's parts
 
 
 def turns(played: Played, sources: Sources) -> dict[str, Any]:
@@ -33,6 +37,32 @@ def earned_per_token(played: Played, sources: Sources) -> dict[str, Any]:
             # turn.end is one past the turn's last token
             earned[index, max(0, turn.end - 1)] += amount
     return {"token_rewards": earned}
+
+
+def parts_of_rewards(played: Played, sources: Sources) -> dict[str, Any]:
+    """reward_parts [B, M]: each named part, summed over the verdicts of an episode; part_weights [M].
+
+    The part "reward" is the whole reward, with what shaping added. A verdict without a part has 0 of it; a part that
+    no verdict of the step has is a warning.
+    """
+    totals = [_part_totals(episode) | {WHOLE_REWARD: reward} for episode, reward in rewarded(played)]  # [B]
+    present = {name for parts in totals for name in parts}
+    if missing := [name for name in sources.part_weights if name not in present]:
+        warnings.warn(
+            f"credit.part_weights: no verdict of this step has {', '.join(missing)}, which counts as 0; "
+            f"there are {', '.join(sorted(present))}",
+            stacklevel=2,
+        )
+    columns = [[parts.get(name, 0.0) for name in sources.part_weights] for parts in totals]
+    return {"reward_parts": ragged(columns), "part_weights": tuple(sources.part_weights.values())}
+
+
+def _part_totals(episode: Episode) -> dict[str, float]:
+    totals: dict[str, float] = defaultdict(float)
+    for turn in episode.turns:
+        for name, value in (turn.verdict.parts if turn.verdict is not None else {}).items():
+            totals[name] += value
+    return totals
 
 
 def state_values(played: Played, sources: Sources) -> dict[str, Any]:

@@ -11,9 +11,11 @@ of one has no peers to be compared with: it gets 0, and a warning.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
-from rlvr.algorithms.advantages.token_rewards import mask_of
+from rlvr.algorithms.advantages.gather import parts_of_rewards
+from rlvr.algorithms.advantages.token_rewards import mask_of, why
 from rlvr.algorithms.core.inputs import AdvantageInputs
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
 from rlvr.algorithms.core.sequences import EPS, Groups, as_floats, as_rewards
@@ -46,6 +48,42 @@ def group_z(rewards: Any, group: Any, *, sample: bool = True, eps: float = EPS) 
 
 
 GROUP_Z = Advantage("group_z", "(R - mean) / std of the group", lambda x, p: group_z(x.rewards, x.group), "2402.03300")
+
+
+def gdpo(reward_parts: Any, weights: Sequence[float], group: Any, *, eps: float = EPS) -> Tensor:
+    """Each part of the reward as a z-score in its group, weighted and whitened (GDPO, 2601.05242). [B, M] -> [B].
+
+    Parts of any scale count as their weights say, and sums that are equal by different parts stay apart. The batch is
+    whitened over its sequences, as in the paper and its code for TRL; its code for verl does so over tokens.
+
+    Raises:
+        ValueError: not one weight for each part.
+    """
+    parts = as_floats(reward_parts)
+    if parts.dim() != 2 or parts.shape[1] != len(weights):
+        raise ValueError(f"reward_parts must be [B, {len(weights)}], a column for each weight, not {list(parts.shape)}")
+    # S_i = sum_m w_m (R_im - mean_gm) / (std_gm + eps)           [B]  GDPO, 2601.05242
+    scores = [weight * group_z(part, group, eps=eps) for weight, part in zip(weights, parts.unbind(1), strict=True)]
+    total = torch.stack(scores).sum(0)
+    # the whole batch as one group                               [B] -> [1]
+    batch = Groups(total, torch.zeros_like(total, dtype=torch.long))
+    # A_i = (S_i - mean_batch) / (std_batch + eps)                [B]  GDPO, 2601.05242
+    # S sums to 0 in each group, so the mean is 0; subtracting its rounding would move groups without spread off 0
+    return total / (batch.std()[0] + eps)
+
+
+def _gdpo(x: AdvantageInputs, p: Choices) -> Tensor:
+    return gdpo(x.need("reward_parts", why(p)), x.need("part_weights", why(p)), x.group)
+
+
+GDPO = Advantage(
+    "gdpo",
+    "z over the batch of the weighted sum of each part's z in the group",
+    _gdpo,
+    "2601.05242",
+    needs=("reward_parts", "part_weights"),
+    gather=(parts_of_rewards,),
+)
 
 
 def rloo(rewards: Any, group: Any) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationInfo, field_validator, model_validator
 
 from rlvr.agents.models.attention import Attention
 from rlvr.algorithms.recipe.presets import name_objects
@@ -423,6 +423,9 @@ class CreditSection(Section):
     hints: tuple[Literal["sibling", "demonstration", "feedback"], ...] = ("sibling", "feedback")
     """sdpo: what the teacher reads before the task: another success of the group, the expert's demonstration, the
     verdict in words on an episode that failed."""
+    # GDPO, 2601.05242: A ~ sum of weight * z of the part in its group
+    part_weights: dict[str, FiniteFloat] = Field(default_factory=lambda: {"reward": 1.0}, min_length=1)
+    """gdpo: the parts of the verdict that are rewards, each with its weight; "reward" is the reward as it is paid."""
 
 
 class CriticSection(Section):

@@ -93,6 +93,8 @@ class AdvantageInputs(Entries):
     features: Tensor | None = entry("B, T, H", "hidden states that the critic reads")
     turn: Tensor | None = entry("B, T", "int, the turn of each trained token, from 0")
     turn_rewards: Tensor | None = entry("B, K", "the reward of each turn, 0 where there was none")
+    reward_parts: Tensor | None = entry("B, M", "the named parts of each sequence's reward")
+    part_weights: Sequence[float] | None = entry("M", "the weight of each part")
     state: Tensor | None = entry("B, K", "int, equal for turns of a group that begin in the same state")
     step: Tensor | None = entry("B, T", "int, the step of each trained token, from 0")
     step_rewards: Tensor | None = entry("B, K", "the reward of each step")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any, Protocol
 
@@ -46,6 +46,7 @@ class Sources:
     max_new_tokens, max_length, batch_size   of sampling
     renderer        messages to token ids
     hints           what the policy as its own teacher reads, see the config's section `credit`
+    part_weights    the parts of the reward and their weights (GDPO), see the config's section `credit`
     """
 
     scorer: SequenceScorer
@@ -65,6 +66,7 @@ class Sources:
     batch_size: int = 256
     renderer: Any = None
     hints: tuple[str, ...] = ()
+    part_weights: Mapping[str, float] = field(default_factory=dict)
     max_length: int = 1
 
 

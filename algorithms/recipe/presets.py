@@ -265,6 +265,8 @@ _PRESETS = (
            note="verl's default adds a dual clip of 3, which is neither PPO nor DAPO; set kl_coef for a reward KL"),
     Preset("grpo", "group_z", aggregation="seq_mean_token_mean", kl="k3", kl_coef=0.04, arxiv="2402.03300",
            note="the paper fixes neither Bessel's correction nor the guard of the std: six conventions are in use"),
+    Preset("gdpo", "gdpo", aggregation="seq_mean_token_mean", arxiv="2601.05242",
+           note="credit.part_weights names the parts; by itself the reward is the only one"),
     Preset("dr_grpo", "group_mean", aggregation="seq_mean_token_sum_norm", arxiv="2503.20783",
            note="the constant is the generation budget, never the padded width; verl omits the division by B"),
     Preset("dapo", "group_z", clip_high=0.28, filters=_GEN, arxiv="2503.14476",

@@ -313,6 +313,7 @@ def sources_of(config: TrainConfig, learner: Learner, player: TokenAgent, env: A
         phrase=PHRASES.get(phrase, phrase),
         renderer=renderer,
         hints=config.credit.hints,
+        part_weights=config.credit.part_weights,
         max_length=config.sampling.max_length,
         max_new_tokens=config.sampling.max_new_tokens,
         batch_size=config.env.batch_size,

@@ -21,6 +21,7 @@ ROWS = {
     "reinforce_pp_baseline": ("ppo", "old_logprobs", P2, "tokens", ("k2", 0.01), ()),
     "ppo": ("ppo", "old_logprobs", P2, "tokens", None, ()),
     "grpo": ("ppo", "old_logprobs", P2, "row_mean", ("k3", 0.04), ()),
+    "gdpo": ("ppo", "old_logprobs", P2, "row_mean", None, ()),
     "dr_grpo": ("ppo", "old_logprobs", P2, "constant", None, ()),
     "dapo": ("ppo", "old_logprobs", {"low": 0.2, "high": 0.28}, "tokens", None, ()),
     "dapo_prompt_mean": ("ppo", "old_logprobs", {"low": 0.2, "high": 0.28}, "prompts", None, ()),

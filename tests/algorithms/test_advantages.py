@@ -71,6 +71,36 @@ def test_group_estimators_on_any_groups(name: str, rows: list[tuple[float, int]]
     torch.testing.assert_close(given, expected, rtol=1e-6, atol=1e-6)
 
 
+PART = st.sampled_from([0.0, 1.0, 0.5, -3.0, 100.0, 0.1])
+
+
+@given(
+    rows=st.lists(st.tuples(PART, PART, PART, st.integers(0, 3)), min_size=1, max_size=20),
+    weights=st.tuples(*[st.sampled_from([0.0, 1.0, 0.25, -2.0])] * 3),
+)
+def test_gdpo_is_its_definition(rows: list[tuple[float, float, float, int]], weights: tuple[float, ...]):
+    parts, group = [row[:3] for row in rows], [row[3] for row in rows]
+    per_part = [ref.per_group(list(part), group, ref.z_score) for part in zip(*parts, strict=True)]
+    total = [sum(w * s for w, s in zip(weights, scores, strict=True)) for scores in zip(*per_part, strict=True)]
+    mean = sum(total) / len(total)
+    std = math.sqrt(sum((x - mean) ** 2 for x in total) / (len(total) - 1)) if len(total) > 1 else 0.0
+    expected = torch.tensor([(x - mean) / (std + 1e-6) for x in total], dtype=torch.float64)
+    torch.testing.assert_close(quiet(adv.gdpo, parts, weights, group), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_gdpo_tells_equal_sums_apart_and_leaves_groups_without_spread_at_0():
+    """The paper's example: with two rewards of 0 or 1, GRPO gives (0, 1), (0, 2) and (1, 2) the same advantages."""
+    parts = [[0.0, 0.0], [0.0, 1.0], [0.0, 0.0], [1.0, 1.0], [0.1, 0.1], [0.1, 0.1], [0.1, 0.1]]
+    group = [0, 0, 1, 1, 2, 2, 2]
+    by_sum = adv.group_z([sum(each) for each in parts], group)
+    given = adv.gdpo(parts, (1.0, 1.0), group)
+    assert by_sum[1].item() == pytest.approx(by_sum[3].item(), abs=1e-5)
+    assert given[3].item() == pytest.approx(2 * given[1].item())
+    assert given[4:].tolist() == [0.0] * 3
+    with pytest.raises(ValueError, match=r"reward_parts must be \[B, 3\], a column for each weight, not \[7, 2\]"):
+        adv.gdpo(parts, (1.0, 1.0, 1.0), group)
+
+
 @given(st.permutations(range(12)))
 def test_order_of_rows_does_not_matter(order: list[int]):
     for estimator in (adv.group_mean, adv.group_z, adv.rloo, adv.batch_std, adv.scalerl, adv.maxrl):
@@ -255,7 +285,7 @@ FED_FROM_THE_BATCH = {
     "gem_ppo": "turn_rewards", "spiral": "role_baselines", "marshal": "turn_rewards", "vineppo": "step_values",
     "turn_rloo": "turn_rewards", "gigpo": "turn_rewards", "gigpo_state": "turn_rewards", "brpo": "budget_scores",
     "seed_grpo": "clusters", "gfpo": "mask", "grpo_process": "step_rewards", "opo": "mask",
-    "on_policy_distillation": "teacher_logprobs", "sdpo": "teacher_logprobs",
+    "on_policy_distillation": "teacher_logprobs", "sdpo": "teacher_logprobs", "gdpo": "reward_parts",
 }  # fmt: skip
 
 

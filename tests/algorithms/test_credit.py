@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from typing import Any
 
+import gymnasium as gym
 import pytest
 import torch
+from gymnasium.envs.registration import EnvSpec
 
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode, Turn
 from rlvr.algorithms.advantages import compute_advantages
-from rlvr.algorithms.advantages.gather import earned_per_token, shaped_turn_rewards, token_turns, turns
+from rlvr.algorithms.advantages.gather import (
+    earned_per_token,
+    parts_of_rewards,
+    shaped_turn_rewards,
+    token_turns,
+    turns,
+)
 from rlvr.algorithms.advantages.monte_carlo import budget_answers, reply_steps, sampled_position, vine_steps
 from rlvr.algorithms.advantages.semantic import answer_clusters
-from rlvr.algorithms.config import load_config
-from rlvr.algorithms.recipe.advantage import Played
+from rlvr.algorithms.config import ConfigError, load_config
+from rlvr.algorithms.recipe.advantage import Played, Sources
 from rlvr.algorithms.recipe.presets import PRESETS
 from rlvr.algorithms.sampling.collect import Collected
 from rlvr.algorithms.train.policy_gradient import later_observations
 from rlvr.algorithms.train.run import Trainer
 from rlvr.envs import Verdict
+from rlvr.envs.rewards.rubric import Score
+from rlvr.envs.wrappers.rewards import OwnVerdict, RubricReward
 
 from .runs import SMALL, Callback, differences, small, stop_and_resume
 
@@ -47,6 +59,46 @@ def test_every_token_knows_its_turn():
 def test_shaping_is_earned_in_the_last_turn():
     assert shaped_turn_rewards(TWO_TURNS, 1.25) == [0.25, 1.0]
     assert shaped_turn_rewards(TWO_TURNS, 1.0) == [0.25, 0.75]
+
+
+def test_parts_are_summed_over_the_turns_and_the_reward_is_the_shaped_one():
+    graded, other = (made([4, 7], [0, 0, 1, 1, 0, 1, 1], [0.0, 0.5]) for _ in range(2))
+    for turn, parts in zip(graded.turns, ({"form": 1.0}, {"form": 0.5, "fact": 1.0, "true_reward": 1.0}), strict=True):
+        turn.verdict = Verdict(turn.reward, "partial", parts=parts)
+    sources = Sources(None, None, None, None, None, part_weights={"fact": 2.0, "form": 1.0, "reward": 0.5})
+    entries = parts_of_rewards(Played([graded, other], [0.75, 0.5]), sources)
+    assert entries["reward_parts"].tolist() == [[1.0, 1.5, 0.75], [0.0, 0.0, 0.5]]
+    assert entries["part_weights"] == (2.0, 1.0, 0.5)
+    sources.part_weights = {"from": 1.0}
+    with pytest.warns(UserWarning, match="no verdict of this step has from, which counts as 0; there are fact, form, "):
+        assert parts_of_rewards(Played([graded], [0.75]), sources)["reward_parts"].tolist() == [[0.0]]
+
+
+def graded_calculator(**settings: Any) -> RubricReward:
+    env = gym.make("rlvr/Calculator-v0", **settings)
+    return RubricReward(env, OwnVerdict() + 0.5 * Score("brevity", lambda sample: 1 / (1 + len(sample.completion))))
+
+
+@pytest.mark.slow
+def test_a_run_on_two_parts_learns_from_both_and_goes_on_to_the_same_bytes(tmp_path: Path, monkeypatch):
+    monkeypatch.setitem(gym.registry, "own/Graded-v0", EnvSpec("own/Graded-v0", graded_calculator))
+    parts = {"environment": 1.0, "brevity": 0.25}
+    changes = {"algorithm": "gdpo", "env": {"id": "own/Graded-v0"}, "credit": {"part_weights": parts}}
+    whole = Trainer(small(tmp_path / "whole", **changes), Callback())
+    whole.prepare()
+    batch, _ = whole.method.credit(whole.collect().collected)
+    assert len(set(batch.inputs.advantages.tolist())) > 4, "no reply is right, and replies differ in length"
+    whole.close()
+    shutil.rmtree(tmp_path / "whole")
+    Trainer(small(tmp_path / "whole", **changes), Callback()).run()
+    stop_and_resume(tmp_path / "broken", 3, monkeypatch, **changes)
+    assert differences(tmp_path / "broken", tmp_path / "whole") == []
+
+
+@pytest.mark.parametrize("weights", [{}, {"reward": float("nan")}])
+def test_weights_of_parts_are_some_and_finite(weights: dict[str, float]):
+    with pytest.raises(ConfigError, match=r"credit\.part_weights"):
+        load_config({"algorithm": "gdpo", "credit": {"part_weights": weights}})
 
 
 def test_answers_cluster_by_what_was_extracted():

@@ -50,6 +50,7 @@ TABLE = {
     "maxrl": ("maxrl", "token", "behaviour", "token_mean"),
     "gem_rebn": ("rebn", "token", "old", "seq_mean_token_sum_norm"),
     "gem_ppo": ("turn_gae", "token", "old", "seq_mean_token_sum_norm"),
+    "gdpo": ("gdpo", "token", "old", "seq_mean_token_mean"),
     "turn_rloo": ("turn_rloo", "token", "old", "seq_mean_token_sum_norm"),
     "gigpo": ("gigpo", "token", "old", "token_mean"),
     "gigpo_state": ("gigpo_state", "token", "old", "token_mean"),
