@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import fmean
 from typing import Any
 
 from rlvr.agents.conversation import FLAWS
@@ -31,7 +33,10 @@ class NotATrace(ValueError):
 class ChatMessage:
     """One message: ``reasoning`` is the thinking apart from the text, ``end`` the count of tokens up to its end.
 
-    ``flaw`` is what came in the place of a reply, one of `rlvr.agents.conversation.FLAWS`.
+    ``expert`` marks a turn that the policy did not play, but the expert before it. ``value`` is the measured value of
+    the state before the turn, ``measured`` the turn's advantage by these values, and ``advantage`` the one that it was
+    trained with, the mean over its tokens. ``flaw`` is what came in the place of a reply, one of
+    `rlvr.agents.conversation.FLAWS`.
     """
 
     role: str
@@ -47,11 +52,15 @@ class ChatMessage:
     flaw: str = ""
     end: int = 0
     example: bool = False
+    expert: bool = False
+    value: float | None = None
+    measured: float | None = None
+    advantage: float | None = None
 
     @property
     def is_action(self) -> bool:
         """Whether the policy wrote it."""
-        return self.role == "assistant" and not self.example
+        return self.role == "assistant" and not self.example and not self.expert
 
 
 @dataclass(slots=True)
@@ -261,13 +270,38 @@ def episode_trace(record: Mapping[str, Any], source: str = "rlvr") -> Trace:
     for example in mappings_of(record.get("examples")):
         reasoning, text = split_thinking(text_of(example.get("content")))
         trace.messages.append(ChatMessage(text_of(example.get("role")), text, reasoning, example=True))
-    for turn in turns:
-        trace.messages += _turn(turn)
+    prefix = whole_of(record.get("prefix")) or 0
+    for number, turn in enumerate(turns):
+        observation, action = _turn(turn)
+        action.expert = number < prefix
+        trace.messages += [observation, action]
     final = text_of(record.get("final_observation") or record.get("closing"))
     if final:
         trace.messages.append(ChatMessage("environment", final))
     _take_tokens(trace, mapping_of(record.get("tokens")), training)
+    _take_credit(trace, training)
     return trace
+
+
+def _take_credit(trace: Trace, training: Mapping[str, Any]) -> None:
+    """Of each turn the advantage that it was trained with, beside the one by measured values.
+
+    ``turn_values`` of the record has the value of the state before each turn, null where it was not measured.
+    """
+    turns = [message for message in trace.messages if message.role == "assistant" and not message.example]
+    recorded, shaped = training.get("turn_values"), number_of(training.get("shaped_reward"))
+    if isinstance(recorded, list) and len(recorded) == len(turns):
+        values = [*map(number_of, recorded), trace.reward if shaped is None else shaped]
+        for turn, (value, after) in zip(turns, pairwise(values), strict=True):
+            turn.value = value
+            # A_k = V(s_(k+1)) - V(s_k), and R - V of the last turn
+            turn.measured = after - value if value is not None and after is not None else None
+    mask, advantages, begin = trace.columns.get("mask"), trace.columns.get("advantage"), 0
+    for turn in turns if mask and advantages else ():
+        tokens = zip(advantages[begin : turn.end], mask[begin : turn.end], strict=True)
+        sampled = [advantage for advantage, on in tokens if on]
+        turn.advantage = fmean(sampled) if sampled else None
+        begin = max(begin, turn.end)
 
 
 def _origin(value: Any) -> dict[str, Any]:
@@ -284,15 +318,16 @@ def _origin(value: Any) -> dict[str, Any]:
     }
 
 
-def _turn(turn: Mapping[str, Any]) -> Iterable[ChatMessage]:
+def _turn(turn: Mapping[str, Any]) -> tuple[ChatMessage, ChatMessage]:
+    """The observation and the action."""
     image = image_of(turn.get("image"))
-    yield ChatMessage(
+    observation = ChatMessage(
         text_of(turn.get("role")) or "user", text_of(turn.get("observation")), images=[image] * bool(image)
     )
     verdict = mapping_of(turn.get("verdict"))
     reasoning, text = split_thinking(text_of(turn.get("action")))
     text, calls = split_calls(text)
-    yield ChatMessage(
+    action = ChatMessage(
         "assistant",
         text,
         reasoning,
@@ -304,6 +339,7 @@ def _turn(turn: Mapping[str, Any]) -> Iterable[ChatMessage]:
         flaw=flaw if (flaw := text_of(turn.get("flaw"))) in FLAWS else "",
         end=whole_of(turn.get("end")) or 0,
     )
+    return observation, action
 
 
 # The columns of a record, under the names that the page shows; a list [T], or one number for every sampled token.

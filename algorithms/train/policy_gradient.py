@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rlvr.agents.continuation import reply_start
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode
 from rlvr.algorithms.advantages.compute import compute_advantages
@@ -103,7 +104,7 @@ class PolicyGradient(Method):
             _leave_out(collected, entries["left_out"].tolist())
         # masked after the advantages: a truncated episode is an outcome of its group, but is not learned from
         batch = batch.replace(advantages=advantages, mask=_without_masked(batch, collected.masked))
-        batch = batch.traced(_traces(collected, advantages))
+        batch = batch.traced(_traces(collected, advantages, turn_values(episodes, entries)))
         branches = [(i, b.tokens) for i, e in enumerate(episodes) for b in e.branches if b.tokens.sampled]
         if not branches:
             return batch, stats
@@ -166,11 +167,36 @@ def _leave_out(collected: Collected, left_out: list[bool]) -> None:
             episode.training["masked"] = "no teacher"
 
 
-def _traces(collected: Collected, advantages: Tensor) -> tuple[dict[str, Any], ...]:
+def turn_values(episodes: Sequence[Episode], entries: dict[str, Any]) -> list[list[float | None]]:
+    """[B] of [K]: the mean return of continuations from before each turn; [] where none were played.
+
+    A turn that begins no step, of the expert or beyond the cap on steps, has None.
+    """
+    if "step_values" not in entries:
+        return []
+    values: list[list[float | None]] = []
+    for steps, of_steps, episode in zip(
+        entries["step"].tolist(), entries["step_values"].tolist(), episodes, strict=True
+    ):
+        before, last, measured = 0, -1, []
+        for turn in episode.turns:
+            if turn.end <= before:  # nothing was sampled
+                measured.append(None)
+                continue
+            step = steps[reply_start(episode.tokens, before, turn.end)]
+            measured.append(of_steps[step] if step > last else None)
+            before, last = turn.end, steps[turn.end - 1]
+        values.append(measured)
+    return values
+
+
+def _traces(collected: Collected, advantages: Tensor, values: list[list[float | None]]) -> tuple[dict[str, Any], ...]:
     """For each episode the dict that it keeps of its training, with its advantages; none unless they are asked for."""
     if not collected.traced:
         return ()
     for index, episode in enumerate(collected.episodes):
+        if values:
+            episode.training["turn_values"] = values[index]
         row, length = advantages[index], len(episode.tokens)
         # one number for all tokens is written once; explain and readers of the file spread it over the mask
         episode.training["advantages"] = float(row) if row.dim() == 0 else row[:length].tolist()

@@ -310,6 +310,26 @@ def test_an_episode_is_told_apart_into_thinking_calls_results_images_and_columns
         pages.episode(2)
 
 
+def test_a_turn_has_its_measured_value_beside_its_advantage_and_the_experts_are_marked(tmp_path, indexed):
+    record = episode(0, "the expert's", prefix=1)
+    for text, end, reward in (("first", 4, 0.0), ("second", 6, 1.0)):
+        turn = {"observation": "o", "role": "user", "action": text, "stop": "stop", "reward": reward, "end": end}
+        record["turns"].append(turn)
+    record["tokens"] = {"ids": [*range(6)], "mask": [0, 0, 1, 1, 0, 1], "logprobs": [-1.0] * 6}
+    record["training"] = {"advantages": [0.0, 0.0, 0.5, 0.25, 0.0, -0.5], "turn_values": [None, 0.25, 0.75]}
+    index = indexed(write(tmp_path / "a.jsonl", record, record | {"training": {"turn_values": "hostile"}}))
+    shown = Pages(index).episode(1)["trace"]["messages"]
+    actions = [message for message in shown if message["role"] == "assistant"]
+    fields = ("expert", "value", "measured", "advantage")
+    assert [[each[name] for name in fields] for each in actions] == [
+        [True, None, None, None],
+        [False, 0.25, 0.5, 0.375],
+        [False, 0.75, 0.25, -0.5],
+    ]
+    assert index.trace(1)[0].actions() == "first\nsecond", "what the expert wrote is none of the policy's"
+    assert Pages(index).episode(2)["trace"]["messages"][3]["value"] is None
+
+
 def test_a_group_says_where_its_samples_part(tmp_path, indexed):
     records = [episode(n, text, n % 2) for n, text in enumerate(("so it is 4", "so it is 5", "so it was"))]
     for record, ids in zip(records, ([1, 2, 3], [1, 2, 4], [1, 2, 5, 6]), strict=True):

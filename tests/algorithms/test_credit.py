@@ -27,7 +27,7 @@ from rlvr.algorithms.config import ConfigError, load_config
 from rlvr.algorithms.recipe.advantage import Played, Sources
 from rlvr.algorithms.recipe.presets import PRESETS
 from rlvr.algorithms.sampling.collect import Collected
-from rlvr.algorithms.train.policy_gradient import later_observations
+from rlvr.algorithms.train.policy_gradient import later_observations, turn_values
 from rlvr.algorithms.train.run import Trainer
 from rlvr.envs import Verdict
 from rlvr.envs.rewards.rubric import Score
@@ -99,6 +99,14 @@ def test_a_run_on_two_parts_learns_from_both_and_goes_on_to_the_same_bytes(tmp_p
 def test_weights_of_parts_are_some_and_finite(weights: dict[str, float]):
     with pytest.raises(ConfigError, match=r"credit\.part_weights"):
         load_config({"algorithm": "gdpo", "credit": {"part_weights": weights}})
+
+
+def test_turns_have_the_values_of_the_steps_that_they_begin():
+    """A prefix, a reply of two steps, one that begins within the last step, and one without a token."""
+    episode = made([0, 4, 6, 7, 7], [0, 0, 1, 1, 0, 1, 1], [0.0] * 5)
+    entries = {"step": torch.tensor([[0, 0, 0, 1, 2, 2, 2]]), "step_values": torch.tensor([[0.25, 0.5, 0.75]])}
+    assert turn_values([episode], entries) == [[None, 0.25, 0.75, None, None]]
+    assert turn_values([episode], {"step": entries["step"]}) == []
 
 
 def test_answers_cluster_by_what_was_extracted():

@@ -7,6 +7,10 @@ const ENDED = ["stop", "tool_calls", "function_call", "tool_use", "end_turn", "s
 V.message = (message, texts, paired = []) => {
   const role = message.role;
   const tags = [V.el("b", {}, role), message.example ? V.el("span", { class: "faint" }, "of a worked example") : null];
+  if (message.expert) tags.push(V.el("span", { class: "faint" }, "played by the expert"));
+  if (Number.isFinite(message.value)) tags.push(V.el("span", {}, `value before ${V.figure(message.value)}`));
+  if (Number.isFinite(message.measured)) tags.push(V.el("span", {}, `measured advantage ${V.figure(message.measured)}`));
+  if (Number.isFinite(message.advantage)) tags.push(V.el("span", {}, `given advantage ${V.figure(message.advantage)}`));
   if (message.reward !== null && message.reward !== undefined) tags.push(V.el("span", {}, `reward ${V.figure(message.reward)}`));
   // What a turn on the way earned says nothing against it: a call that was made right is no fault.
   if (message.status) tags.push(V.el("span", { class: message.status === "correct" ? "good" : message.status === "partial" ? "faint" : "bad" }, `${message.status}${message.reason ? ": " + message.reason : ""}`));
