@@ -296,7 +296,7 @@ def _take_credit(trace: Trace, training: Mapping[str, Any]) -> None:
             turn.value = value
             # A_k = V(s_(k+1)) - V(s_k), and R - V of the last turn
             turn.measured = after - value if value is not None and after is not None else None
-    mask, advantages, begin = trace.columns.get("mask"), trace.columns.get("advantage"), 0
+    mask, advantages, begin = trace.columns.get("mask", []), trace.columns.get("advantage", []), 0
     for turn in turns if mask and advantages else ():
         tokens = zip(advantages[begin : turn.end], mask[begin : turn.end], strict=True)
         sampled = [advantage for advantage, on in tokens if on]

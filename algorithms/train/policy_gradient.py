@@ -178,7 +178,8 @@ def turn_values(episodes: Sequence[Episode], entries: dict[str, Any]) -> list[li
     for steps, of_steps, episode in zip(
         entries["step"].tolist(), entries["step_values"].tolist(), episodes, strict=True
     ):
-        before, last, measured = 0, -1, []
+        before, last = 0, -1
+        measured: list[float | None] = []
         for turn in episode.turns:
             if turn.end <= before:  # nothing was sampled
                 measured.append(None)
