@@ -16,8 +16,8 @@ from rlvr.envs.logic.equations import (
     LETTERS,
     MAX_CHARS,
     VARIABLES,
-    Algebra,
     AlgebraTerm,
+    EquationalTheory,
     TermError,
     algebras,
     filled,
@@ -68,7 +68,7 @@ class Rewriting(NamedTuple):
 class EquationState(NamedTuple):
     """The algebra, the first term, the known proof, the steps that stand, and what the last submission led to."""
 
-    algebra: Algebra
+    algebra: EquationalTheory
     level: int
     first: AlgebraTerm
     proof: tuple[Rewriting, ...]
@@ -100,8 +100,8 @@ class EquationalProof(Task[EquationState]):
     levels = len(LEVELS)
     system = (
         "You prove an equation. Begin with its left side and reply with the next steps, one or more, each on a line of "
-        "its own: = and the new term, then in brackets the law that was used once, at one position: [law 1] from left to "
-        "right, or [law 1 backwards]."
+        "its own: = and the new term, then in brackets the law that was used once, at one position: [law 1] from left "
+        "to right, or [law 1 backwards]."
     )
 
     def start(self, rng: random.Random, level: int) -> EquationState:
@@ -209,12 +209,12 @@ def _standing(state: EquationState) -> str:
 # drawing an equation
 
 
-def _content(each: Algebra, first: AlgebraTerm) -> str:
+def _content(each: EquationalTheory, first: AlgebraTerm) -> str:
     order = dict.fromkeys(letter for _, letter in subterms(first) if isinstance(letter, str) and letter in LETTERS)
     return f"{each.name}: {term_text(filled(first, dict(zip(order, LETTERS, strict=False))))}"
 
 
-def _first_term(rng: random.Random, each: Algebra, letters: int) -> AlgebraTerm:
+def _first_term(rng: random.Random, each: EquationalTheory, letters: int) -> AlgebraTerm:
     """A random term of so many letters and constants."""
     binary = [name for name, count in each.operations.items() if count == 2]
     unary = [name for name, count in each.operations.items() if count == 1]
@@ -234,7 +234,7 @@ def _letters(term: AlgebraTerm) -> int:
     return 1 if isinstance(term, str) else sum(map(_letters, term[1:]))
 
 
-def _steps_from(rng: random.Random, each: Algebra, term: AlgebraTerm) -> list[Rewriting]:
+def _steps_from(rng: random.Random, each: EquationalTheory, term: AlgebraTerm) -> list[Rewriting]:
     """The steps from a term; a variable that only the new side has stands for a part of the term by chance."""
     parts = [*subterms(term)]
     found = []
@@ -253,7 +253,7 @@ def _steps_from(rng: random.Random, each: Algebra, term: AlgebraTerm) -> list[Re
     return found
 
 
-def _walk(rng: random.Random, each: Algebra, first: AlgebraTerm, size: WalkSize) -> tuple[Rewriting, ...]:
+def _walk(rng: random.Random, each: EquationalTheory, first: AlgebraTerm, size: WalkSize) -> tuple[Rewriting, ...]:
     """A walk without a shorter way between two of its terms by one step; empty where none is long enough."""
     aim = rng.randint(size.min_steps, size.max_steps)
     terms, steps = [first], list[Rewriting]()
@@ -277,5 +277,5 @@ def _walk(rng: random.Random, each: Algebra, first: AlgebraTerm, size: WalkSize)
     return ()
 
 
-def _is_near(each: Algebra, before: AlgebraTerm, after: AlgebraTerm) -> bool:
+def _is_near(each: EquationalTheory, before: AlgebraTerm, after: AlgebraTerm) -> bool:
     return any(is_step(before, after, law, backwards) for law in each.laws for backwards in (False, True))

@@ -24,7 +24,7 @@ class TermError(ValueError):
     """A text that is no term; the message says why, for whoever wrote it."""
 
 
-class Law(NamedTuple):
+class EquationalLaw(NamedTuple):
     """Two terms that are equal whatever the variables x, y and z stand for."""
 
     left: AlgebraTerm
@@ -38,23 +38,23 @@ class Law(NamedTuple):
         return (self.right, self.left) if backwards else (self.left, self.right)
 
 
-class Algebra(NamedTuple):
+class EquationalTheory(NamedTuple):
     """Operations with their number of arguments, constants, and laws."""
 
     name: str
     operations: Mapping[str, int]
     constants: str
-    laws: tuple[Law, ...]
+    laws: tuple[EquationalLaw, ...]
 
 
-def algebra(name: str, operations: Mapping[str, int], constants: str, *laws: str) -> Algebra:
+def algebra(name: str, operations: Mapping[str, int], constants: str, *laws: str) -> EquationalTheory:
     """An algebra whose laws are written as texts."""
 
-    def law(text: str) -> Law:
+    def law(text: str) -> EquationalLaw:
         left, _, right = text.partition(" = ")
-        return Law(*(read_term(side, operations, VARIABLES + constants) for side in (left, right)))
+        return EquationalLaw(*(read_term(side, operations, VARIABLES + constants) for side in (left, right)))
 
-    return Algebra(name, operations, constants, tuple(map(law, laws)))
+    return EquationalTheory(name, operations, constants, tuple(map(law, laws)))
 
 
 # written and read
@@ -137,7 +137,7 @@ def matches(pattern: AlgebraTerm, term: AlgebraTerm, values: dict[str, AlgebraTe
     )
 
 
-def is_step(before: AlgebraTerm, after: AlgebraTerm, law: Law, backwards: bool) -> bool:
+def is_step(before: AlgebraTerm, after: AlgebraTerm, law: EquationalLaw, backwards: bool) -> bool:
     """Whether ``after`` is ``before`` with the law used once at one position."""
     left, right = law.sides(backwards)
     while before != after:
@@ -180,7 +180,7 @@ def replaced(term: AlgebraTerm, path: tuple[int, ...], part: AlgebraTerm) -> Alg
 
 
 @cache
-def algebras() -> Mapping[str, tuple[Algebra, ...]]:
+def algebras() -> Mapping[str, tuple[EquationalTheory, ...]]:
     """The algebras of each split: none is in two."""
     times, plus = {"*": 2}, {"+": 2, "*": 2, "neg": 1}
     associative, commutative = "(x * y) * z = x * (y * z)", "x * y = y * x"

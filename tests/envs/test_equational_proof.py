@@ -17,8 +17,8 @@ from rlvr.envs.core.seeding import SPLITS
 from rlvr.envs.logic.equational_proof import LEVELS, EquationalProof, EquationState, Rewriting
 from rlvr.envs.logic.equations import (
     LETTERS,
-    Algebra,
     AlgebraTerm,
+    EquationalTheory,
     TermError,
     algebra,
     algebras,
@@ -104,7 +104,7 @@ def value(term: AlgebraTerm, model: Model, letters: Mapping[str, Any]) -> Any:
     return model[1][term[0]](*(value(part, model, letters) for part in term[1:]))
 
 
-def are_equal(first: AlgebraTerm, second: AlgebraTerm, each: Algebra, names: str, rng: random.Random) -> bool:
+def are_equal(first: AlgebraTerm, second: AlgebraTerm, each: EquationalTheory, names: str, rng: random.Random) -> bool:
     """Whether they are equal in the model, for values of chance."""
     model = MODELS[each.name]
     for _ in range(12):
@@ -122,7 +122,7 @@ def state_of(level: int, seed: int) -> EquationState:
 
 
 @pytest.mark.parametrize("each", EVERY, ids=lambda each: each.name)
-def test_the_laws_hold_in_a_model_in_which_not_all_is_equal(each: Algebra) -> None:
+def test_the_laws_hold_in_a_model_in_which_not_all_is_equal(each: EquationalTheory) -> None:
     elements = MODELS[each.name][0]
     assert len(set(elements)) > 1
     for law in each.laws:
