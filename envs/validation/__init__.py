@@ -67,7 +67,7 @@ def validate(
         done: told of each check's result.
 
     Raises:
-        ValueError: there is no check of an id, or nothing can be asked for.
+        ValueError: there is no check of an id, nothing can be asked for, or a package is not installed.
         Exception: the environment cannot be made.
     """
     began = now()

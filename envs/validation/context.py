@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+import gymnasium as gym
+
 from rlvr.envs.validation.attacks import boxed
 from rlvr.envs.validation.clock import now
 from rlvr.envs.validation.report import Check, CheckResult, Severity
@@ -26,6 +28,7 @@ from rlvr.envs.validation.subject import (
 )
 
 SLACK: Final = 0.02  # of the range of rewards: less than this is no pay
+NOT_INSTALLED: Final = (ImportError, gym.error.DependencyNotInstalled)
 NOTHING_TRIED: Final = "nothing of it could be tried here"  # which passes no check
 Run = Callable[["Validation", CheckResult], None]
 CHECKS: Final[dict[str, tuple[Check, Run]]] = {}
@@ -262,12 +265,15 @@ def common_form(replies: Sequence[str]) -> tuple[str, str]:
 
 
 def run_check(validation: Validation, id: str, seconds: float) -> CheckResult:
-    """One check's result; what it raises is part of it.
+    """One check's result; what it raises is part of it, unless the environment cannot be reset without a package.
 
     Args:
         validation: the environment.
         id: of the check.
         seconds: how long it may take; where it takes longer, what it found until then stands.
+
+    Raises:
+        ValueError: the environment needs a package that is not installed.
     """
     described_check, run = CHECKS[id]
     result = CheckResult(described_check)
@@ -284,6 +290,8 @@ def run_check(validation: Validation, id: str, seconds: float) -> CheckResult:
     except OutOfTime:
         result.unfinished = f"its {seconds:.0f} s were over"
     except ApiFault as fault:
+        if id == "runtime.startup" and isinstance(fault.__cause__, NOT_INSTALLED):
+            raise ValueError(f"{subject.name} needs what is not installed: {fault.__cause__}") from fault
         result.add("API", f"{fault} (in check {id})", severity="high", replay=_reset_of(validation))
     except NotApplicable as reason:
         result.skipped = str(reason)

@@ -25,6 +25,7 @@ from rlvr.envs.validation.report import GROUPS, Check, CheckResult, Replay, Vali
 from rlvr.envs.validation.worker import PROCESSES, SIZE, CallTrace
 
 CALL_SECONDS: Final = 60.0  # that one reset or step may take
+SLOW: Final = 10.0  # seconds of a call that a target may well take: where fewer are left, it is not said to hang
 MEMORY: Final = 4 << 30  # bytes of all processes of the target
 OUTPUT: Final = 64 << 20  # bytes that it may print
 POLL: Final = 0.2
@@ -58,6 +59,7 @@ class Outcome:
     messages: list[dict[str, Any]] = field(default_factory=list)
     ended: bool = False  # by itself, after its last message
     fault: str = ""  # what it did that a target may not, in words
+    late: bool = False  # whether that is only that there was too little time
     call: dict[str, Any] = field(default_factory=dict)  # the replay of the call under way
     memory: int = 0  # most bytes at once
     left: int = 0  # processes that were left behind
@@ -105,6 +107,11 @@ def validate_target(
                 bounds.add("ends", f"the target {outcome.fault}, which live on after the last check")
             break
         interrupted = next((m["begins"] for m in reversed(outcome.messages) if "begins" in m), None)
+        if outcome.late:
+            bounds.unfinished = f"the target {outcome.fault}: give it more minutes"
+            report.results += [CheckResult(CHECKS[id][0], unfinished=bounds.unfinished) for id in waiting]
+            waiting = []
+            break
         queued += _judge(bounds, outcome, request, interrupted, min(20.0, max(2.0, left / 6)))
         if interrupted is None:
             report.results += [CheckResult(CHECKS[id][0], skipped="it does not start") for id in waiting]
@@ -353,7 +360,7 @@ def _listen(outcome: Outcome, process: Any, pipe: int, trace: CallTrace, seconds
         memory = sum(map(resident, members[:PROCESSES]))
         outcome.memory = max(outcome.memory, memory)
         if since is not None and now - outcome.waited - since > call_seconds:
-            outcome.fault = f"does not return within {call_seconds:.0f} s"
+            outcome.fault, outcome.late = f"does not return within {call_seconds:.0f} s", call_seconds < SLOW
         elif len(members) > PROCESSES:
             outcome.fault = f"starts more than {PROCESSES} processes"
         elif memory > MEMORY:
@@ -361,7 +368,7 @@ def _listen(outcome: Outcome, process: Any, pipe: int, trace: CallTrace, seconds
         elif printed > OUTPUT:
             outcome.fault = f"prints more than {OUTPUT >> 20} MB"
         elif now - began - outcome.waited > seconds or now - began > BUSY * seconds:
-            outcome.fault = "does not end in time"
+            outcome.fault, outcome.late = "does not end in time", True
         if outcome.fault:
             return
 

@@ -15,6 +15,7 @@ import pytest
 from rlvr.envs.validation import clock, search, validate
 from rlvr.envs.validation.context import NOTHING_TRIED
 from rlvr.envs.validation.subject import Subject, TaskRef, always, array_bytes, observation_text
+from rlvr.envs.validation.watched import validate_target
 
 
 class Grid(gym.Env[dict[str, Any], Any]):
@@ -198,6 +199,39 @@ def test_a_search_without_time_to_end_is_unfinished(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(search, "TRIES", 0)  # nothing but all orders of all commands
     (result,) = validate(Endless, tasks=1, minutes=0.005, checks=["semantic.oracle_max"]).results
     assert result.status == "unfinished"
+
+
+def test_a_package_that_is_missing_is_no_finding() -> None:
+    class Needs(Grid):
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            raise gym.error.DependencyNotInstalled("imageio is missing, please run `pip install imageio`")
+
+    with pytest.raises(ValueError, match="needs what is not installed: imageio is missing"):
+        validate(Needs, tasks=1)
+
+
+SLOW = """
+import time
+import gymnasium as gym
+
+class Slow(gym.Env):
+    def reset(self, *, seed=None, options=None):
+        time.sleep(30)
+        return "", {}
+
+    def step(self, action):
+        return "", 0.0, True, False, {}
+"""
+
+
+@pytest.mark.slow
+def test_a_call_that_had_little_time_is_not_said_to_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RLVR_ALLOW_CODE", "1")
+    file = tmp_path / "slow.py"
+    file.write_text(SLOW, encoding="utf-8")
+    report = validate_target(f"{file}:Slow", tasks=1, minutes=0.05)
+    assert not list(report.findings), str(report)
+    assert {result.status for result in report.results} == {"unfinished", "skip"}
 
 
 def test_an_episode_keeps_the_bytes_of_every_array() -> None:
