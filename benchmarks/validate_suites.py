@@ -18,6 +18,7 @@ import itertools
 import json
 import pkgutil
 import re
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -96,7 +97,7 @@ def record_of(report: ValidationReport, package: str) -> dict[str, Any]:
             {
                 "check": check.id,
                 "severity": finding.severity,
-                "text": finding.text,
+                "text": finding.text.replace(sys.prefix, "…"),  # where it was run is no matter
                 "show": finding.replay.command(report.target, flags) if finding.replay else "",
             }
             for check, finding in report.findings
