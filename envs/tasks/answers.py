@@ -127,6 +127,8 @@ def refuse_other_kinds(parts: Sequence[str], gold: Sequence[str], question: str)
     if words and strangers:
         vocabulary = {short(word) for word in _WORD.findall(question.lower())}
         strangers = [part for part in strangers if part not in vocabulary] if vocabulary >= words else []
+    if words and max(map(len, words)) == 1:  # where letters are asked for, any letter is of their kind
+        strangers = [part for part in strangers if len(part) > 1 or not part.isalpha()]
     if strangers:
         raise ValueError(f"{strangers[0][:40]!r} is no {'word of the question' if words else 'number'}")
 

@@ -15,6 +15,8 @@ from rlvr.envs import TextEnv
 from rlvr.envs.bridges.suite_games import PREFIXES
 from rlvr.envs.core.images import text_of
 from rlvr.envs.rewards import grade
+from rlvr.envs.tasks.answers import ListAnswerTask
+from rlvr.envs.tasks.questions import Question
 from rlvr.envs.wrappers import TurnLimit
 
 from ..needs import needs_sandbox
@@ -138,3 +140,12 @@ def test_a_word_of_another_kind_than_the_answer_is_unread_and_another_of_its_kin
     for word, status in (("liar", "unparsable"), ("7", "unparsable")):
         env.reset(seed=random.Random(1).randrange(99))
         assert env.step(f"\\boxed{{{', '.join([word] * count)}}}")[4]["verdict"].status == status
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [("b, z", "wrong"), ("Z", "wrong"), ("b, zed", "unparsable"), ("b, 7", "unparsable")],
+)
+def test_a_letter_that_the_question_lacks_is_wrong_where_letters_are_asked_for(answer: str, status: str) -> None:
+    task, question = ListAnswerTask(), Question("Which of a, b and c follow?", ("a", "b"))
+    assert task.judge(question, f"\\boxed{{{answer}}}").status == status
