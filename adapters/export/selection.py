@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rlvr.adapters.export.foreign import NotAnEpisode, read_file
 from rlvr.agents.episode import Episode
-from rlvr.agents.evaluation.records import episode_of_line, is_beside_episodes
+from rlvr.agents.evaluation.records import is_beside_episodes
 
 TEST = "test"
 
@@ -45,7 +46,7 @@ class Filter:
         """Why an episode by itself is left out, as the end of "12 …"; "" if it is not."""
         verdict = episode.verdict
         if verdict is None or not episode.turns:
-            return "not finished"
+            return "not finished or not graded"
         if not episode.valid:
             return f"{verdict.status}, which is no fault of the policy"
         if self.splits and episode.split not in self.splits:
@@ -153,15 +154,16 @@ def episode_files(paths: Sequence[Path]) -> list[Path]:
 
 
 def read_all(files: Iterable[Path], selection: Selection) -> Iterator[Episode]:
-    """The episodes of JSONL files, one at a time. A torn last line is left as it is, and noted.
+    """The episodes of files, one at a time. A torn last line is left as it is, and noted; a log of another tool that is
+    no episode is counted as left out.
 
     Raises:
-        ValueError: another line is not an episode.
+        ValueError: a file, or another line, is none that is read here.
     """
     for path in files:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                if not line.endswith(b"\n"):
-                    selection.problems.append(f"the last line of {path} is not whole, and is left out")
-                elif line.strip():
-                    yield episode_of_line(line, number, path)
+        for episode in read_file(path, selection.problems):
+            if isinstance(episode, NotAnEpisode):
+                selection.seen += 1
+                selection.left_out[str(episode)] += 1
+            else:
+                yield episode

@@ -53,7 +53,7 @@ def trace_of(record: Any) -> Trace:
     """
     if not isinstance(record, dict):
         raise NotATrace("it is no JSON object")
-    if "turns" in record and "env_id" in record:
+    if isinstance(record.get("turns"), list) and "env_id" in record:
         return episode_trace(record)
     if is_atif(record):
         return atif_trace(record)
@@ -94,6 +94,11 @@ def chat_trace(record: Mapping[str, Any], messages: Sequence[Any]) -> Trace:
     trace = Trace("chat", messages=messages_of(messages), key=text_of(record.get("id") or record.get("key")))
     trace.env = text_of(record.get("env_id") or record.get("task") or record.get("source"))
     trace.tools = text_of(record.get("tools"))
+    trace.split, trace.sample = text_of(record.get("split")), whole_of(record.get("sample")) or 0
+    trace.level, trace.seed, trace.index, trace.group = (
+        whole_of(record.get(name)) for name in ("level", "seed", "index", "group")
+    )
+    trace.env_digest = text_of(record.get("env_digest"))
     _take_result(trace, record)
     trace.notes = _without(record, "messages", "conversation", "conversations", "tools")
     return trace

@@ -184,7 +184,9 @@ def add_parsers(commands: Any) -> None:
     exporting = commands.add_parser(
         "export", help="write episodes as chats or trajectories, or an environment in the form of another suite"
     )
-    exporting.add_argument("paths", nargs="*", type=Path, help="JSONL files of episodes, folders of them, or runs")
+    exporting.add_argument(
+        "paths", nargs="*", type=Path, help="files of episodes or of other tools' logs, folders of JSONL, or runs"
+    )
     exporting.add_argument(
         "--out", type=Path, required=True, help="X.jsonl or X.parquet; a new folder for atif and other suites"
     )
