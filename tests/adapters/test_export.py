@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 
 from rlvr.adapters.export.atif import NotOurs, atif_record, episode_of
 from rlvr.adapters.export.chat import chat_record, openai_record
@@ -14,6 +15,8 @@ from rlvr.agents import Episode, ExpertAgent, RandomAgent, Rollout, TokenSequenc
 from rlvr.agents.evaluation.records import read_episodes, write_episodes
 from rlvr.cli import main
 from rlvr.envs import Verdict
+
+from ..agents.test_episode import EPISODE
 
 CALCULATOR, SQL = "rlvr/Calculator-v0", "rlvr/SQL-v0"
 PNG = "data:image/png;base64,iVBORw0KGgo="
@@ -262,6 +265,13 @@ def test_a_trajectory_comes_back_as_the_same_episode(make):
     episode = make()
     back = episode_of(json.loads(json.dumps(atif_record(episode))))
     assert back.to_dict() == episode.to_dict()
+
+
+@settings(max_examples=200)
+@given(EPISODE.filter(lambda episode: episode.turns))
+def test_any_trajectory_comes_back_as_the_same_bytes(episode):
+    line = json.dumps(episode.to_dict())
+    assert json.dumps(episode_of(json.loads(json.dumps(atif_record(episode)))).to_dict()) == line
 
 
 def test_trajectories_of_real_episodes_come_back_through_a_file(tmp_path: Path):

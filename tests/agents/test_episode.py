@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlvr.agents import Episode, ExpertAgent, Rollout, RolloutRequest, TokenSequence, Turn
+from rlvr.agents.episode import EpisodeBranch
 from rlvr.envs import Verdict
 from rlvr.envs.core.verdict import INVALID, STATUSES
 
@@ -63,6 +64,7 @@ EPISODE = st.builds(
     final_observation=TEXT,
     terminated=st.booleans(),
     truncated=st.booleans(),
+    branches=st.lists(st.builds(EpisodeBranch, st.integers(-1, 3), token_sequences()), max_size=2),
 )
 
 
