@@ -1,4 +1,4 @@
-"""CodeTests: write a function from its description. CodeRepair: mend one that is broken. Several turns, with tests.
+"""CodeTests: write a function or class from its description. CodeRepair: mend a broken one. Several turns, with tests.
 
 A reply with a program is tried on the visible tests, and what it gave comes back. The first program that passes them
 is final: the hidden tests decide, reward 1 if all pass and 0 otherwise. Programs run in the sandbox; no expected
@@ -15,13 +15,12 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
-from string import Template
 from typing import Any, ClassVar, NamedTuple
 
 from rlvr.envs.agentic import mutations
-from rlvr.envs.agentic.program_inputs import MAKERS
-from rlvr.envs.agentic.programs import Family
-from rlvr.envs.agentic.programs_advanced import LEVELS
+from rlvr.envs.agentic.programs.families import LEVELS, family_of
+from rlvr.envs.agentic.programs.inputs import MAKERS
+from rlvr.envs.agentic.programs.structure import Family, filled
 from rlvr.envs.agentic.python_syntax import parse_python
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, unparsable
@@ -30,11 +29,12 @@ from rlvr.envs.rewards.graders.code import MAX_CODE_CHARS, defines, extract_code
 from rlvr.envs.sandbox import Limits, SandboxDied, SandboxError, SandboxUnavailable, probes, shared
 from rlvr.envs.sandbox.inside import wire
 from rlvr.envs.sandbox.running import ProgramEnded
+from rlvr.envs.sandbox.sandbox import Channel
 from rlvr.envs.tasks.prompts import PROGRAM
 from rlvr.envs.tools.tool import shown
 
 DRAWN, KEPT = 40, 18  # inputs that are drawn for a task, and those of them that become tests
-HOLDOUTS = ("families", "tasks")  # what is not in two splits
+HOLDOUTS = ("kinds", "tasks")  # what is not in two splits
 VISIBLE = (4, 4, 3, 3, 3)  # by level
 BUGS = (1, 1, 1, 2, 2)
 SECONDS, TOTAL_SECONDS = 4.0, 20.0  # for one call, and for all tests of a program
@@ -45,7 +45,10 @@ BRANCHES = (ast.If, ast.IfExp, ast.For, ast.While, ast.BoolOp, ast.comprehension
 
 
 class CodingState(NamedTuple):
-    """A family of programs, the values of its parameters, the seed of its tests, and the feedback on the last reply."""
+    """A family of programs, the values of its parameters, the seed of its tests, and the feedback on the last reply.
+
+    ``family`` counts the signatures of the level.
+    """
 
     level: int
     family: int
@@ -56,14 +59,10 @@ class CodingState(NamedTuple):
 
 
 class TestCase(NamedTuple):
-    """One call and what it must give."""
+    """One call and what it must give; for a class, calls [name, arguments] of a new object and the list of values."""
 
     arguments: list[Any]
     expected: Any
-
-    def row(self) -> dict[str, Any]:
-        """The test as the code grader reads it."""
-        return {"args": self.arguments, "expected": self.expected}
 
 
 class Exercise(NamedTuple):
@@ -76,6 +75,34 @@ class Exercise(NamedTuple):
     visible: tuple[TestCase, ...]
     hidden: tuple[TestCase, ...]
 
+    @property
+    def form(self) -> str:
+        """What ``entry`` is: a function, or a class, whose name has a capital letter."""
+        return "class" if self.entry[0].isupper() else "function"
+
+    def calls(self, test: TestCase) -> list[tuple[str, Sequence[Any], Any]]:
+        """Name, arguments and value of each call of a test; the calls of a class are those of its object's methods."""
+        if self.form == "function":
+            return [(self.entry, test.arguments, test.expected)]
+        pairs = zip(test.arguments[0], test.expected, strict=True)
+        return [(name, arguments, value) for (name, arguments), value in pairs]
+
+    def row(self, test: TestCase) -> dict[str, Any]:
+        """A test as the code grader reads it."""
+        if self.form == "function":
+            return {"args": test.arguments, "expected": test.expected}
+        return {"calls": [[self.entry, []], *test.arguments[0]], "expected": [None, *test.expected]}
+
+    def listed(self) -> str:
+        """The visible tests as lines of Python."""
+        owner = f"{self.entry.lower()}." if self.form == "class" else ""
+        blocks = []
+        for test in self.visible:
+            lines = [f"{owner[:-1]} = {self.entry}()"] if owner else []
+            lines += [f"{owner}{_call(name, values)} {_equals(value)}" for name, values, value in self.calls(test)]
+            blocks.append("\n".join(lines))
+        return ("\n\n" if owner else "\n").join(blocks)
+
 
 class _CodingTask(Task[CodingState]):
     """Base of both; a subclass writes ``observe``.
@@ -86,14 +113,14 @@ class _CodingTask(Task[CodingState]):
 
     levels = len(LEVELS)
     repair: ClassVar[bool] = False
-    holdout = "families"
+    holdout = "kinds"
     patience: ClassVar[float] = 5.0  # seconds a grade may take, for the audit: it starts processes
     system = (
-        f"{PROGRAM} Return the result from the function; what is printed does not count. You see what your program "
+        f"{PROGRAM} Return results from functions; what is printed does not count. You see what your program "
         "gives for the visible tests. The first program that passes them all is final: hidden tests then decide."
     )
 
-    def __init__(self, *, holdout: str = "families") -> None:
+    def __init__(self, *, holdout: str = "kinds") -> None:
         if holdout not in HOLDOUTS:
             raise ValueError(f"holdout is one of {', '.join(HOLDOUTS)}, got {holdout!r}")
         self.holdout = holdout
@@ -104,8 +131,7 @@ class _CodingTask(Task[CodingState]):
 
     def start(self, rng: random.Random, level: int) -> CodingState:
         index = rng.randrange(len(LEVELS[level - 1]))
-        parameters = LEVELS[level - 1][index].parameters
-        values = tuple(rng.choice(allowed) for allowed in parameters.values())
+        values = tuple(rng.choice(allowed) for allowed in family_of(LEVELS[level - 1][index]).parameters.values())
         return CodingState(level, index, values, rng.getrandbits(32), self.repair)
 
     def difficulty(self, state: CodingState) -> float:
@@ -115,18 +141,17 @@ class _CodingTask(Task[CodingState]):
         return float(parts * (BUGS[state.level - 1] if state.broken else 1))
 
     def content(self, state: CodingState) -> str:
-        """What is in one split: a family of programs, or a program; whatever its tests and its bugs."""
-        family = LEVELS[state.level - 1][state.family]
-        return family.name if self.holdout == "families" else _title(family, state.values)
+        """What is in one split: a kind of programs, or a program; whatever its tests and its bugs."""
+        family = _family(state)
+        if self.holdout == "kinds":
+            return family.kind
+        arguments = ", ".join(f"{key}={value}" for key, value in zip(family.parameters, state.values, strict=True))
+        return f"{family.name}({arguments})"
 
-    def enumerate_contents(self, level: int) -> Sequence[str]:
-        if self.holdout == "families":
-            return [family.name for family in LEVELS[level - 1]]
-        return [
-            _title(family, values)
-            for family in LEVELS[level - 1]
-            for values in itertools.product(*family.parameters.values())
-        ]
+    def enumerate_contents(self, level: int) -> Sequence[str] | None:
+        if self.holdout == "tasks":
+            return None
+        return list(dict.fromkeys(family_of(signature).kind for signature in LEVELS[level - 1]))
 
     def apply(self, state: CodingState, action: str) -> Transition:
         exercise = exercise_of(state._replace(feedback=""))
@@ -143,9 +168,10 @@ class _CodingTask(Task[CodingState]):
         if not any(outcomes):
             return Transition(state, _grade_hidden(code, exercise), terminated=True)
         passed = f"{outcomes.count('')} of {len(outcomes)} visible tests pass"
-        lines = [
-            f"{_call(exercise, test)}: {fault or 'ok'}" for test, fault in zip(exercise.visible, outcomes, strict=True)
-        ]
+        lines = []
+        for number, (test, fault) in enumerate(zip(exercise.visible, outcomes, strict=True), 1):
+            label = f"test {number}" if exercise.form == "class" else _call(exercise.entry, test.arguments)
+            lines.append(f"{label}: {fault or 'ok'}")
         feedback = shown("\n".join([f"{passed}.", *lines]))
         return Transition(state._replace(feedback=feedback), Verdict(0.0, "partial", reason=passed))
 
@@ -156,25 +182,31 @@ class _CodingTask(Task[CodingState]):
         return self.solve(state)
 
     def sample_action(self, state: CodingState, rng: random.Random) -> str:
-        """A function that gives the same for everything."""
-        family = LEVELS[state.level - 1][state.family]
-        names = ", ".join("abcd"[: len(family.inputs)])
-        return f"```python\ndef {family.name}({names}):\n    return {rng.choice(('0', '1', '[]', 'a'))}\n```"
+        """A program that gives the same for everything."""
+        entry, value = _family(state).entry, rng.choice(("0", "1", "[]", "None"))
+        if entry[0].isupper():
+            return (
+                f"```python\nclass {entry}:\n    def __getattr__(self, name):\n        return lambda *a: {value}\n```"
+            )
+        return f"```python\ndef {entry}(*a):\n    return {value}\n```"
 
 
 class CodeTests(_CodingTask):
-    """Write a function from its description. Levels 1 to 5: lists, loops with a state, tables, systems, methods.
+    """Write a program from its description: functions of 2, 3, 4 and 5 or 6 operations at levels 1 to 4, classes at 5.
 
-    46 families of programs a level, each with parameters. A family is in one split, so that the programs of the test
-    split are not those of the train split with other numbers; ``holdout="tasks"`` divides the sets of parameters.
+    A program is a row of typed blocks (conditions, measures, groups, tables, texts, spans, grids, graphs, schedules,
+    grammars), or a class whose methods follow rules that meet. Descriptions, reference solutions and hidden tests are
+    made from this structure. No kind of program is in two splits: no sequence of operations of the test split is one of
+    the train split, whatever its conditions and numbers, and at level 5 no class. ``holdout="tasks"`` divides the
+    single programs instead.
 
     Observation: the description and the visible tests; then what the last program gave for each of them.
-    Actions: a program in a fence that defines the function.
+    Actions: a program in a fence that defines the function or the class.
     Reward: 1 if the first program that passes the visible tests passes the hidden ones too, else 0.
     Episode end: a program passes the visible tests, or four turns are used up.
 
     Args:
-        holdout: what is in one split alone: ``"families"`` of programs, or ``"tasks"``, single programs.
+        holdout: what is in one split alone: ``"kinds"`` of programs, or ``"tasks"``, single programs.
     """
 
     def observe(self, state: CodingState) -> str:
@@ -182,18 +214,19 @@ class CodeTests(_CodingTask):
         if state.feedback:
             return state.feedback
         exercise = exercise_of(state)
-        return f"Write a Python function {exercise.entry}. {exercise.text}\n\nVisible tests:\n{_listed(exercise)}"
+        task = f"Write a Python {exercise.form} {exercise.entry}. {exercise.text}"
+        return f"{task}\n\nVisible tests:\n{exercise.listed()}"
 
 
 class CodeRepair(_CodingTask):
-    """Repair a function. Levels as in CodeTests, with one bug at levels 1 to 3 and two at 4 and 5.
+    """Repair a program. Levels as in CodeTests, with one bug at levels 1 to 3 and two at 4 and 5.
 
-    A bug is a small change (an operator, a bound, a constant, a name) after which some hidden tests fail and a
-    quarter of all tests still pass. Each is proven when a task is shown: 60 to 400 tasks per CPU-second. A program is
-    a task many times over, with other bugs and tests.
+    A bug is a small change (an operator, a bound, a constant, a name) after which some tests fail and, where there is
+    such a change, a quarter of them still pass. That is proven when a task is shown. A program is a task many times
+    over, with other bugs and tests.
 
-    Observation: the broken function, what it must do and the visible tests; then what the last program gave.
-    Actions: the whole function, repaired, in a fence.
+    Observation: the broken program, what it must do and the visible tests; then what the last program gave.
+    Actions: the whole program, repaired, in a fence.
     Reward: 1 if the first program that passes the visible tests passes the hidden ones too, else 0.
     Episode end: a program passes the visible tests, or four turns are used up.
 
@@ -210,25 +243,25 @@ class CodeRepair(_CodingTask):
         exercise = exercise_of(state)
         bugs = "a bug" if BUGS[state.level - 1] == 1 else f"{BUGS[state.level - 1]} bugs"
         return (
-            f"This function has {bugs}. Repair it, and write the whole function.\n\nWhat {exercise.entry} must do: "
-            f"{exercise.text}\n\n```python\n{exercise.broken}\n```\n\nVisible tests:\n{_listed(exercise)}"
+            f"This {exercise.form} has {bugs}. Repair it, and write the whole program.\n\n"
+            f"What {exercise.entry} must do: {exercise.text}\n\n```python\n{exercise.broken}\n```\n\n"
+            f"Visible tests:\n{exercise.listed()}"
         )
 
 
 # making tasks
 
 
-def _title(family: Family, values: Sequence[int | str]) -> str:
-    arguments = ", ".join(f"{key}={value}" for key, value in zip(family.parameters, values, strict=True))
-    return f"{family.name}({arguments})"
+def _family(state: CodingState) -> Family:
+    return family_of(LEVELS[state.level - 1][state.family])
 
 
 @lru_cache(maxsize=1024)
 def exercise_of(problem: CodingState) -> Exercise:
     """The description, the programs and the tests of a problem; the same every time."""
-    family = LEVELS[problem.level - 1][problem.family]
+    family = _family(problem)
     values = dict(zip(family.parameters, problem.values, strict=True))
-    solution = mutations.mutated(Template(family.source).substitute(values))
+    solution = mutations.mutated(filled(family.source, values))
     rng = random.Random(problem.seed)
     tests = _tests(rng, family, solution)
     broken, failing = "", list[TestCase]()
@@ -240,8 +273,8 @@ def exercise_of(problem: CodingState) -> Exercise:
     # Half of the shortest, so that what is shown is small and does not cover all that the rest asks for.
     visible = (shown_first + rng.sample(short[: KEPT // 2], count))[:count]
     hidden = tuple(test for test in tests if test not in visible)
-    text = Template(family.text).substitute(values)
-    return Exercise(family.name, text, solution, broken, tuple(visible), hidden)
+    text = filled(family.text, values)
+    return Exercise(family.entry, text, solution, broken, tuple(visible), hidden)
 
 
 def _tests(rng: random.Random, family: Family, solution: str) -> list[TestCase]:
@@ -250,7 +283,7 @@ def _tests(rng: random.Random, family: Family, solution: str) -> list[TestCase]:
     cases = [case for index, case in enumerate(cases) if case not in cases[:index]]
     tests = [
         TestCase(case, value)
-        for case, value in zip(cases, mutations.results(solution, family.name, cases), strict=True)
+        for case, value in zip(cases, mutations.results(solution, family.entry, cases), strict=True)
     ]
     occurrences: Counter[str] = Counter()
     order = []
@@ -282,7 +315,7 @@ def _broken(
 def _fails(family: Family, solution: str, chosen: list[int], tests: Sequence[TestCase], fair: int) -> list[TestCase]:
     """The tests that a changed program fails; none if it does not end, or fails more than is fair."""
     try:
-        values = mutations.results(solution, family.name, [test.arguments for test in tests], chosen)
+        values = mutations.results(solution, family.entry, [test.arguments for test in tests], chosen)
     except mutations.OutOfFuel:
         return []
     # By their look, so that True is not 1.
@@ -293,12 +326,12 @@ def _fails(family: Family, solution: str, chosen: list[int], tests: Sequence[Tes
 # showing and trying
 
 
-def _call(exercise: Exercise, test: TestCase) -> str:
-    return f"{exercise.entry}({', '.join(map(repr, test.arguments))})"
+def _equals(value: Any) -> str:
+    return f"is {value}" if value is None or isinstance(value, bool) else f"== {value!r}"
 
 
-def _listed(exercise: Exercise) -> str:
-    return "\n".join(f"{_call(exercise, test)} == {test.expected!r}" for test in exercise.visible)
+def _call(name: str, arguments: Sequence[Any]) -> str:
+    return f"{name}({', '.join(map(repr, arguments))})"
 
 
 def _run_visible_tests(code: str, exercise: Exercise) -> list[str]:
@@ -325,26 +358,39 @@ def _tried_once(code: str, exercise: Exercise) -> list[str]:
             if "error" in answer:
                 return [f"not run, the program fails before: {_error(answer)}"] * len(exercise.visible)
             for test in exercise.visible:
-                trees = [wire.encode(argument) for argument in test.arguments]
-                answer = channel.ask({"op": "call", "name": exercise.entry, "args": trees, "kwargs": {}}, SECONDS)
-                outcomes.append(_compared(answer, test))
+                outcomes.append(_outcome(channel, exercise, test))
     except (ProgramEnded, wire.NotPlain) as ended:
         late = getattr(ended, "reason", "") == "time_limit"
         outcomes.append("took too long" if late else "the program ended, or spoke out of turn")
     return outcomes + ["not run"] * (len(exercise.visible) - len(outcomes))
 
 
-def _compared(answer: dict[str, Any], test: TestCase) -> str:
+def _outcome(channel: Channel, exercise: Exercise, test: TestCase) -> str:
+    """What is wrong with a test's first wrong value; "" if all are right."""
+    is_class = exercise.form == "class"
+    if is_class:
+        answer = channel.ask({"op": "new", "name": exercise.entry, "args": []}, SECONDS)
+        if "error" in answer:
+            return f"{exercise.entry}() raised {_error(answer)}"
+    for name, arguments, expected in exercise.calls(test):
+        trees = [wire.encode(argument) for argument in arguments]
+        message = {"op": "method" if is_class else "call", "name": name, "args": trees, "kwargs": {}}
+        if fault := _compared(channel.ask(message, SECONDS), expected):
+            return f"{_call(name, arguments)} {fault}" if is_class else fault
+    return ""
+
+
+def _compared(answer: dict[str, Any], expected: Any) -> str:
     if "error" in answer:
         return f"raised {_error(answer)}"
     got = wire.check(answer.get("value"))
-    if wire.same(wire.encode(test.expected), got, tolerance=0.0):
+    if wire.same(wire.encode(expected), got, tolerance=0.0):
         return ""
     try:
         value = repr(wire.decode(got))
     except (ValueError, TypeError):  # an integer of thousands of digits, a set of lists
         value = "what cannot be shown"
-    return f"gave {value[:MAX_SHOWN]}, not {test.expected!r}"
+    return f"gave {value[:MAX_SHOWN]}, not {expected!r}"
 
 
 def _error(answer: dict[str, Any]) -> str:
@@ -353,7 +399,7 @@ def _error(answer: dict[str, Any]) -> str:
 
 def _grade_hidden(code: str, exercise: Exercise) -> Verdict:
     """All tests again, the hidden ones too, in a fresh process."""
-    rows = [test.row() for test in (*exercise.visible, *exercise.hidden)]
+    rows = [exercise.row(test) for test in (*exercise.visible, *exercise.hidden)]
     reference = json.loads(json.dumps({"entry_point": exercise.entry, "tests": rows}))
     fenced = f"~~~~~~~~~~python\n{code}\n~~~~~~~~~~"
     return grade_code(fenced, reference, seconds=SECONDS, total_seconds=TOTAL_SECONDS)

@@ -7,6 +7,7 @@ and each call uses up fuel.
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Callable, Container, Sequence
 from functools import lru_cache
 from typing import Any
@@ -140,7 +141,7 @@ def mutated(source: str, chosen: tuple[int, ...] = ()) -> str:
 def results(
     source: str, name: str, cases: Sequence[Sequence[Any]], chosen: Sequence[int] = (), fuel: int = FUEL
 ) -> list[Any]:
-    """What a function, with the chosen changes, gives for each list of arguments; ``RAISED`` where it raises.
+    """What a function or class, with the chosen changes, gives for each list of arguments; ``RAISED`` where it raises.
 
     Raises:
         OutOfFuel: one of the calls does not come to an end.
@@ -156,9 +157,14 @@ def results(
     return values
 
 
-def _result(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+def _result(entry: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    """What a function gives, or the list of what the calls [name, arguments] of a new object give."""
     try:
-        return function(*arguments)
+        if isinstance(entry, type):
+            instance = entry()
+            # Copies, since a later call may change what an earlier one gave.
+            return [copy.deepcopy(getattr(instance, name)(*values)) for name, values in arguments[0]]
+        return entry(*arguments)
     except OutOfFuel:
         raise
     except Exception:

@@ -1,0 +1,1 @@
+"""Programs that are put together from typed blocks: what CodeTests asks for and CodeRepair breaks."""

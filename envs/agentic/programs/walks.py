@@ -1,0 +1,161 @@
+"""How the signatures of CodeTests and CodeRepair are found: walks through the blocks, and trials of what comes of them.
+
+``python -m rlvr.envs.agentic.programs.walks`` writes ``signatures.txt`` anew, in about two minutes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rlvr.envs.agentic import mutations
+from rlvr.envs.agentic.programs.classes import class_family, slots_of
+from rlvr.envs.agentic.programs.families import BLOCKS, CORES
+from rlvr.envs.agentic.programs.inputs import MAKERS
+from rlvr.envs.agentic.programs.structure import Block, Family, chain, filled, is_long
+
+CHAINS, CLASSES = 260, 50  # signatures of a level, and of a core at level 5
+SEEDS, INPUTS, FUEL = 3, 40, 3_000
+MIN_DIFFERENT, MAX_COMMON = 8, 0.4  # results of a program: how many differ, and the share of the most common
+
+
+class Walk(NamedTuple):
+    """What the chains of a level are.
+
+    Attributes:
+        sources: the types that they begin with.
+        lengths: how many blocks they may have.
+        long_blocks: how many of these may be long, from and to.
+    """
+
+    sources: tuple[str, ...]
+    lengths: tuple[int, ...]
+    long_blocks: tuple[int, int]
+
+
+WALKS = (
+    Walk(("numbers", "words", "letters", "value"), (2,), (0, 0)),
+    Walk(("numbers", "words", "text", "letters", "pairs", "value", "groups"), (3,), (0, 1)),
+    Walk(("numbers", "text", "letters", "pairs", "spans", "grid", "jobs", "links", "fields", "times"), (4,), (1, 2)),
+    Walk(("numbers", "spans", "grid", "jobs", "links", "fields", "marks", "formula", "lines", "times"), (5, 6), (2, 4)),
+)
+SELECTING = {"keep", "until", "after", "drop_groups", "pass", "unique", "every", "records", "ladder", "podium"}
+
+
+@cache
+def _frames() -> dict[str, dict[str, list[Block]]]:
+    """The blocks by the type that they take and by their frames."""
+    frames: dict[str, dict[str, list[Block]]] = defaultdict(lambda: defaultdict(list))
+    for block in BLOCKS.values():
+        frames[block.takes][block.frame].append(block)
+    return frames
+
+
+def _fits(blocks: Sequence[Block], block: Block, last: bool) -> bool:
+    """Whether a block may come after others: each frame once, two that leave elements out, a single result last."""
+    frames = [each.frame for each in blocks]
+    selects = block.frame in SELECTING and sum(frame in SELECTING for frame in frames) > 1
+    return block.frame not in frames and not selects and (last or block.gives not in ("value", "line"))
+
+
+def _walked(rng: random.Random, walk: Walk) -> list[Block] | None:
+    """A chain of blocks, each drawn by frame and then by what fills it in; None at a dead end."""
+    kind, blocks, length = rng.choice(walk.sources), list[Block](), rng.choice(walk.lengths)
+    while len(blocks) < length:
+        last = len(blocks) == length - 1
+        frames = [fit for each in _frames()[kind].values() if (fit := [b for b in each if _fits(blocks, b, last)])]
+        if not frames:
+            return None
+        blocks.append(rng.choice(rng.choice(frames)))
+        kind = blocks[-1].gives
+    low, high = walk.long_blocks
+    return blocks if low <= sum(map(is_long, blocks)) <= high else None
+
+
+def drawn(rng: random.Random, family: Family) -> tuple[str, list[list[Any]]]:
+    """A source of the family, and inputs for it."""
+    values = {name: rng.choice(allowed) for name, allowed in family.parameters.items()}
+    cases = [[MAKERS[kind](rng) for kind in family.inputs] for _ in range(INPUTS)]
+    return filled(family.source, values), cases
+
+
+def is_telling(family: Family, blocks: Sequence[Block] = ()) -> bool:
+    """Whether its programs give many different results, each block changes some, and two small changes are bugs."""
+    for seed in range(SEEDS):
+        source, cases = drawn(random.Random(seed), family)
+        results = [repr(value) for value in mutations.results(source, family.entry, cases, fuel=FUEL)]
+        counts = Counter(results)
+        if (
+            repr(mutations.RAISED) in counts
+            or len(counts) < MIN_DIFFERENT
+            or counts.most_common(1)[0][1] > MAX_COMMON * INPUTS
+        ):
+            return False
+    return all(_matters(blocks, at) for at in range(len(blocks))) and _bugs(family, source, cases, results) >= 2
+
+
+def _matters(blocks: Sequence[Block], at: int) -> bool:
+    """Whether a program without one of its blocks gives something else; True where it cannot be left out."""
+    if blocks[at].takes != blocks[at].gives or len(blocks) == 1:
+        return True
+    shorter = chain([*blocks[:at], *blocks[at + 1 :]])
+    whole, differing = chain(blocks), 0
+    values = {name: random.Random(name).choice(allowed) for name, allowed in whole.parameters.items()}
+    # The parameters of the blocks behind it are counted one lower there.
+    moved = {_moved_back(name, at + 1): value for name, value in values.items() if not name.endswith(str(at + 1))}
+    _, cases = drawn(random.Random(0), whole)
+    results = mutations.results(filled(whole.source, values), whole.entry, cases, fuel=FUEL)
+    others = mutations.results(filled(shorter.source, moved), shorter.entry, cases, fuel=FUEL)
+    differing = sum(repr(one) != repr(other) for one, other in zip(results, others, strict=True))
+    return differing >= INPUTS // 8
+
+
+def _moved_back(name: str, at: int) -> str:
+    position = int(name[-1])
+    return f"{name[:-1]}{position - (position > at)}"
+
+
+def _bugs(family: Family, source: str, cases: Sequence[Sequence[Any]], results: Sequence[str]) -> int:
+    """How many small changes fail some tests but not nearly all."""
+    bugs = 0
+    for change in range(mutations.count_changes(source)):
+        try:
+            values = mutations.results(source, family.entry, cases, [change])
+        except mutations.OutOfFuel:
+            continue
+        bugs += 0 < sum(repr(value) != result for value, result in zip(values, results, strict=True)) <= 3 * INPUTS // 4
+        if bugs >= 2:
+            break
+    return bugs
+
+
+def chain_signatures(level: int) -> Iterator[str]:
+    """The signatures of a level below 5, without end or repetition."""
+    rng, tried = random.Random(f"the programs of level {level}"), set[str]()
+    while True:
+        if blocks := _walked(rng, WALKS[level - 1]):
+            family = chain(blocks)
+            if family.name not in tried and is_telling(family, blocks):
+                yield family.name
+            tried.add(family.name)
+
+
+def class_signatures() -> Iterator[str]:
+    """`CLASSES` signatures of each core."""
+    for core in CORES.values():
+        slots = slots_of(core)
+        fillings = list(itertools.product(*slots.values()))
+        random.Random(core.entry).shuffle(fillings)
+        families = (class_family(core, dict(zip(slots, rules, strict=True))) for rules in fillings)
+        yield from itertools.islice((family.name for family in families if is_telling(family)), CLASSES)
+
+
+if __name__ == "__main__":
+    lines = [f"{level} {name}" for level in range(1, 5) for name in itertools.islice(chain_signatures(level), CHAINS)]
+    lines += [f"5 {name}" for name in class_signatures()]
+    Path(__file__).with_name("signatures.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
