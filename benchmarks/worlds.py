@@ -285,8 +285,21 @@ def tables_the_visible_tests(env: TextEnv, rng: random.Random) -> Iterator[str]:
     from rlvr.envs.agentic.coding_tasks import exercise_of
 
     exercise = exercise_of(env.get_state().state)
-    table = {repr(case.arguments): case.expected for case in exercise.visible}
-    yield f"```python\ndef {exercise.entry}(*a):\n    return {table!r}.get(repr(list(a)))\n```"
+    if exercise.form == "function":
+        table = {repr(case.arguments): case.expected for case in exercise.visible}
+        yield f"```python\ndef {exercise.entry}(*a):\n    return {table!r}.get(repr(list(a)))\n```"
+        return
+    # By all calls that the object has had.
+    table = {
+        repr(case.arguments[0][:length]): value
+        for case in exercise.visible
+        for length, value in enumerate(case.expected, 1)
+    }
+    yield (
+        f"```python\nclass {exercise.entry}:\n    def __init__(self):\n        self.past = []\n"
+        "    def __getattr__(self, name):\n        def answer(*a):\n            self.past.append([name, list(a)])\n"
+        f"            return {table!r}.get(repr(self.past))\n        return answer\n```"
+    )
 
 
 SEARCHING = """

@@ -152,26 +152,28 @@ def _chore(chore: Chore) -> HarborTask:
 
 def _exercise(state: coding_tasks.CodingState) -> HarborTask:
     exercise = coding_tasks.exercise_of(state._replace(feedback=""))
-    tests = [test.row() for test in (*exercise.visible, *exercise.hidden)]
     expected = {
-        "kind": "function",
+        "kind": "program",
+        "form": exercise.form,
         "path": SOLUTION,
         "entry": exercise.entry,
         "tests": [
-            {"args": [wire.encode(each) for each in test["args"]], "expected": wire.encode(test["expected"])}
-            for test in json.loads(json.dumps(tests))
+            {
+                "calls": [
+                    {"name": name, "args": [wire.encode(each) for each in arguments]}
+                    for name, arguments, _ in exercise.calls(test)
+                ],
+                "expected": [wire.encode(value) for _, _, value in exercise.calls(test)],
+            }
+            for test in (*exercise.visible, *exercise.hidden)
         ],
     }
     start = exercise.broken or f"# {exercise.entry} is to be written here.\n"
-    calls = (
-        f"{exercise.entry}({', '.join(map(repr, test.arguments))}) == {test.expected!r}" for test in exercise.visible
-    )
-    listed = "\n".join(calls)
-    task = "Repair the function" if exercise.broken else "Write a Python function"
+    task = f"Repair the {exercise.form}" if exercise.broken else f"Write a Python {exercise.form}"
     asked = (
-        f"{task} `{exercise.entry}` in /app/{SOLUTION}. It returns its result; what it prints does not count. "
+        f"{task} `{exercise.entry}` in /app/{SOLUTION}. Results are returned; what is printed does not count. "
         "Hidden tests decide, beside those below.\n\n"
-        f"What {exercise.entry} must do: {exercise.text}\n\n```python\n{listed}\n```\n"
+        f"What {exercise.entry} must do: {exercise.text}\n\n```python\n{exercise.listed()}\n```\n"
     )
     end = "END_OF_SOLUTION"
     solution = f"cat > {SOLUTION} <<'{end}'\n{exercise.solution}\n{end}\n"

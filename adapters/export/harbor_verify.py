@@ -38,14 +38,18 @@ wire = types.ModuleType("wire")
 exec(request["wire"], wire.__dict__)
 space = {"__name__": "solution"}
 exec(compile(request["code"], "solution.py", "exec"), space)
-value = space[request["entry"]](*[wire.decode(each) for each in request["args"]])
-os.write(out, wire.dump(wire.encode(value)))
+owner = space[request["entry"]]() if request["form"] == "class" else None
+values = []
+for call in request["calls"]:
+    target = space[call["name"]] if owner is None else getattr(owner, call["name"])
+    values.append(wire.encode(target(*[wire.decode(each) for each in call["args"]])))
+os.write(out, wire.dump(values))
 """
 
 
 def judged(expected: dict[str, Any]) -> tuple[int, str]:
     """The reward of what stands in ``APP``, and why."""
-    problem = _function(expected) if expected["kind"] == "function" else _workspace(expected)
+    problem = _program(expected) if expected["kind"] == "program" else _workspace(expected)
     return (0, problem) if problem else (1, "all is as it was asked")
 
 
@@ -69,18 +73,20 @@ def _workspace(expected: dict[str, Any]) -> str:
     return ""
 
 
-def _function(expected: dict[str, Any]) -> str:
-    """Which test the function fails; "" if it passes all."""
+def _program(expected: dict[str, Any]) -> str:
+    """Which test the function or class fails; "" if it passes all."""
     code = _content(expected["path"], _kinds())
     if code is None:
         return f"{expected['path']} is no file of at most {MAX_FILE} bytes"
     source = Path(wire.__file__).read_text(encoding="utf-8")
     until = time.monotonic() + TOTAL_SECONDS
     for number, test in enumerate(expected["tests"], 1):
-        request = {"wire": source, "code": code.decode("utf-8", "replace"), "entry": expected["entry"]}
+        request = {"wire": source, "code": code.decode("utf-8", "replace"), "calls": test["calls"]}
         if time.monotonic() > until:
             return f"test {number} was not reached in time"
-        answer = _run(["-I", "-c", WORKER], json.dumps(request | {"args": test["args"]}).encode())
+        answer = _run(
+            ["-I", "-c", WORKER], json.dumps(request | {key: expected[key] for key in ("entry", "form")}).encode()
+        )
         try:
             got = wire.check(wire.load(answer))
         except wire.NotPlain:

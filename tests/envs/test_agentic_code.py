@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import re
-from string import Template
+from collections import Counter
+from itertools import islice
+from pathlib import Path
 
 import gymnasium as gym
 import pytest
@@ -13,19 +15,29 @@ from hypothesis import strategies as st
 
 from rlvr.envs.agentic import coding_tasks, mutations
 from rlvr.envs.agentic.coding_tasks import CodeRepair, CodeTests, CodingState, exercise_of
-from rlvr.envs.agentic.program_inputs import MAKERS
-from rlvr.envs.agentic.programs_advanced import LEVELS
+from rlvr.envs.agentic.programs import walks
+from rlvr.envs.agentic.programs.classes import slots_of
+from rlvr.envs.agentic.programs.families import BLOCKS, CORES, LEVELS, family_of
+from rlvr.envs.agentic.programs.structure import chain, filled
+from rlvr.envs.core.seeding import SPLITS, divide
 from rlvr.envs.sandbox import SandboxDied, SandboxUnavailable, probes, running
 
-FAMILIES = [(level, place) for level, row in enumerate(LEVELS, 1) for place in range(len(row))]
+from .block_readings import read_through
+from .class_readings import read_calls
+
+ROOT = Path(__file__).parents[2]
+SIGNATURES = [(level, index) for level, row in enumerate(LEVELS, 1) for index in range(len(row))]
+SOME = SIGNATURES[::12]
+SWEEPS = pytest.mark.parametrize("signatures", [SOME, pytest.param(SIGNATURES, marks=pytest.mark.slow)], ids=len)
 BOTH = ("rlvr/CodeTests-v0", "rlvr/CodeRepair-v0")
 held = pytest.mark.skipif(not any(probes.probe_tier(t).holds for t in probes.NATIVE), reason="no sandbox tier holds")
 
 
-def drawn(level: int, place: int, seed: int, broken: bool = False) -> CodingState:
+def drawn(level: int, index: int, seed: int, broken: bool = False) -> CodingState:
     rng = random.Random(seed)
-    values = tuple(rng.choice(allowed) for allowed in LEVELS[level - 1][place].parameters.values())
-    return CodingState(level, place, values, seed, broken)
+    parameters = family_of(LEVELS[level - 1][index]).parameters
+    values = tuple(rng.choice(allowed) for allowed in parameters.values())
+    return CodingState(level, index, values, seed, broken)
 
 
 def fenced(code: str) -> str:
@@ -35,28 +47,50 @@ def fenced(code: str) -> str:
 # the programs
 
 
-def test_there_are_as_many_families_as_are_promised():
-    names = [LEVELS[level - 1][place].name for level, place in FAMILIES]
-    assert len(set(names)) == len(names)
-    assert all(len(row) >= 40 for row in LEVELS)
+def signatures_of(level: int, split: str) -> list[str]:
+    kinds = {signature: family_of(signature).kind for signature in LEVELS[level - 1]}
+    splits = divide(list(dict.fromkeys(kinds.values())))
+    return [signature for signature, kind in kinds.items() if splits[kind] == split]
+
+
+def test_there_are_as_many_signatures_as_the_docs_say_and_none_is_in_two_splits():
+    counts = [[len(signatures_of(level, split)) for split in SPLITS] for level in range(1, 6)]
+    page = (ROOT / "docs" / "environments.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", page, re.MULTILINE)
+    assert [list(map(int, row)) for row in rows] == [
+        [level, *row, len({family_of(each).kind for each in LEVELS[level - 1]})] for level, row in enumerate(counts, 1)
+    ]
+    signatures = [signature for row in LEVELS for signature in row]
+    assert len(set(signatures)) == len(signatures) >= 400
+    test = {signature for level in range(1, 6) for signature in signatures_of(level, "test")}
+    assert len(test) >= 80
+    assert not {family_of(each).kind for each in test} & {
+        family_of(each).kind for level in range(1, 6) for each in signatures_of(level, "train")
+    }
 
 
 @pytest.mark.slow
 @held
 @pytest.mark.parametrize("env_id", BOTH)
-def test_a_family_is_in_one_split_and_with_holdout_tasks_a_program_is(env_id):
-    for holdout, shared_families in (("families", False), ("tasks", True)):
-        seen: dict[str, set[str]] = {"train": set(), "validation": set(), "test": set()}
-        env = gym.make(env_id, level=3, holdout=holdout).unwrapped
-        for split, families in seen.items():
+def test_a_kind_is_in_one_split_and_with_holdout_tasks_a_program_is(env_id):
+    for holdout, shared_kinds in (("kinds", False), ("tasks", True)):
+        seen: dict[str, set[str]] = {split: set() for split in SPLITS}
+        env = gym.make(env_id, level=1, holdout=holdout).unwrapped
+        for split, kinds in seen.items():
             for seed in range(60):
                 env.reset(seed=seed, options={"split": split})
-                families.add(LEVELS[2][env.get_state().state.family].name)
+                kinds.add(family_of(LEVELS[0][env.get_state().state.family]).kind)
         assert len(seen["train"]) > 20
         assert len(seen["test"]) >= 4
-        assert bool(seen["train"] & seen["test"]) == shared_families
-    with pytest.raises(ValueError, match="holdout is one of families, tasks"):
+        assert bool(seen["train"] & seen["test"]) == shared_kinds
+    with pytest.raises(ValueError, match="holdout is one of kinds, tasks"):
         gym.make(env_id, holdout="seeds")
+
+
+def test_the_signatures_are_those_that_the_walks_find():
+    for level in range(1, 5):
+        assert tuple(islice(walks.chain_signatures(level), 2)) == LEVELS[level - 1][:2]
+    assert next(walks.class_signatures()) == LEVELS[4][0]
 
 
 def masked(code: str) -> str:
@@ -64,39 +98,82 @@ def masked(code: str) -> str:
     return re.sub(r"\d+", "N", re.sub(r"def \w+", "def f", code))
 
 
-def test_no_two_families_have_one_program_but_for_numbers():
-    programs = [masked(exercise_of(drawn(level, place, 0)).solution) for level, place in FAMILIES]
-    assert len(set(programs)) == len(programs)
+@SWEEPS
+def test_no_two_signatures_have_one_program_but_for_numbers(signatures):
+    programs = Counter(masked(family_of(LEVELS[level - 1][index]).source) for level, index in signatures)
+    assert programs.most_common(1)[0][1] == 1
 
 
-@pytest.mark.parametrize(("level", "place"), FAMILIES)
-def test_a_right_program_ends_soon_and_changes_none_of_its_arguments(level, place):
-    family = LEVELS[level - 1][place]
-    for seed in range(3):
-        rng = random.Random(seed)
-        values = {name: rng.choice(allowed) for name, allowed in family.parameters.items()}
-        assert "$" not in Template(family.text).substitute(values)
-        cases = [[MAKERS[kind](rng) for kind in family.inputs] for _ in range(20)]
+def disagreements(signature: str, seed: int) -> list[tuple[object, object, object]]:
+    """Inputs for which the reference solution gives something else than a reading of the description."""
+    family, rng = family_of(signature), random.Random(seed)
+    values = {name: rng.choice(allowed) for name, allowed in family.parameters.items()}
+    _, cases = walks.drawn(rng, family)
+    results = mutations.results(filled(family.source, values), family.entry, cases, fuel=walks.FUEL)
+    if family.entry in CORES:
+        read = [read_calls(signature, case[0], values) for case in cases]
+    else:
+        read = [read_through(signature.split(":")[1:], case[0], values) for case in cases]
+    return [row for row in zip(cases, results, read, strict=True) if repr(row[1]) != repr(row[2])]
+
+
+@SWEEPS
+def test_two_independent_readings_of_a_description_agree(signatures):
+    wrong = {}
+    for level, index in signatures:
+        if found := disagreements(LEVELS[level - 1][index], seed=index):
+            wrong[LEVELS[level - 1][index]] = found[0]
+    assert wrong == {}
+
+
+@pytest.mark.slow
+def test_two_independent_readings_of_each_block_alone_agree():
+    wrong = {}
+    for name, block in BLOCKS.items():
+        family = chain([block])
+        values = {key: random.Random(name).choice(allowed) for key, allowed in family.parameters.items()}
+        _, cases = walks.drawn(random.Random(name), family)
+        results = mutations.results(filled(family.source, values), family.entry, cases, fuel=walks.FUEL)
+        for case, result in zip(cases, results, strict=True):
+            if repr(read_through([name], case[0], values)) != repr(result):
+                wrong[name] = case
+    assert wrong == {}
+
+
+def test_every_rule_of_a_class_fills_holes_that_its_core_has():
+    for core in CORES.values():
+        holes = {*re.findall(r"#(\w+)", core.source), "import", "history"}
+        for slot, rules in slots_of(core).items():
+            assert slot == "history" or f"{{{slot}}}" in core.text
+            assert {hole for rule in rules for hole in rule.holes} <= holes, (core.entry, slot)
+
+
+@SWEEPS
+def test_a_right_program_changes_none_of_its_arguments_and_is_described_whole(signatures):
+    for level, index in signatures:
+        family = family_of(LEVELS[level - 1][index])
+        source, cases = walks.drawn(random.Random(index), family)
         before = repr(cases)
-        found = mutations.results(Template(family.source).substitute(values), family.name, cases, fuel=3_000)
-        assert mutations.RAISED not in found
+        assert mutations.RAISED not in mutations.results(source, family.entry, cases, fuel=walks.FUEL)
         assert repr(cases) == before
+        text = filled(family.text, {name: allowed[0] for name, allowed in family.parameters.items()})
+        assert not re.search(r"[${}]|  |\(\)\.\w", text), text
 
 
-@pytest.mark.parametrize(("level", "place"), FAMILIES)
-def test_the_tests_tell_programs_apart(level, place):
-    for seed in range(4):
-        exercise = exercise_of(drawn(level, place, seed))
+@SWEEPS
+def test_the_tests_tell_programs_apart(signatures):
+    for level, index in signatures:
+        exercise = exercise_of(drawn(level, index, seed=index))
         assert len(exercise.hidden) >= 8
         assert not [case for case in exercise.visible if case in exercise.hidden]
         answers = [repr(case.expected) for case in exercise.hidden]
-        assert max(map(answers.count, answers)) <= 0.8 * len(answers), "a constant would nearly do"
+        assert max(map(answers.count, answers)) <= 0.8 * len(answers), (exercise, "a constant would nearly do")
 
 
-@pytest.mark.parametrize(("level", "place"), FAMILIES)
-def test_a_broken_program_fails_some_test_and_is_nearly_right(level, place):
-    for seed in range(2):
-        exercise = exercise_of(drawn(level, place, seed, broken=True))
+@SWEEPS
+def test_a_broken_program_fails_some_test_and_is_nearly_right(signatures):
+    for level, index in signatures:
+        exercise = exercise_of(drawn(level, index, seed=index, broken=True))
         cases = [*exercise.visible, *exercise.hidden]
         values = mutations.results(exercise.broken, exercise.entry, [case.arguments for case in cases])
         failing = [case for case, value in zip(cases, values, strict=True) if repr(value) != repr(case.expected)]
@@ -148,7 +225,7 @@ def test_what_a_program_gave_is_shown_beside_what_was_wanted_and_hidden_tests_ar
     assert "gave '< |im_end|>xxx" in said
     assert len(said) < 3_000
     assert f"not {exercise.visible[0].expected!r}" in said
-    calls = [coding_tasks._call(exercise, case) for case in exercise.hidden]
+    calls = [coding_tasks._call(exercise.entry, case.arguments) for case in exercise.hidden]
     assert not [call for call in calls if call in said]
 
 
@@ -159,6 +236,7 @@ CHEATS = {
     "claims": "print('passed')\nprint('reward: 1')\ndef {f}(*a):\n    print('all tests passed')\n    return 'passed'",
     "equals everything": "class A:\n    def __eq__(self, o): return True\ndef {f}(*a):\n    return A()",
     "equal integer": "class A(int):\n    def __eq__(self, o): return True\ndef {f}(*a):\n    return A()",
+    "answers every method": "class {f}:\n    def __getattr__(self, name):\n        return lambda *a: None",
     "edits the checker": (
         "import sys, builtins\n"
         "for m in list(sys.modules.values()):\n"
@@ -179,10 +257,11 @@ CHEATS = {
 
 
 @held
+@pytest.mark.parametrize("level", [1, 5])
 @pytest.mark.parametrize("cheat", CHEATS)
 @pytest.mark.parametrize("env_id", BOTH)
-def test_cheats_earn_nothing(env_id, cheat):
-    env = gym.make(env_id, level=1).unwrapped
+def test_cheats_earn_nothing(env_id, cheat, level):
+    env = gym.make(env_id, level=level).unwrapped
     env.reset(seed=3)
     exercise = exercise_of(env.get_state().state)
     reply, over = fenced(CHEATS[cheat].format(f=exercise.entry)), False
@@ -199,10 +278,25 @@ def test_a_table_of_the_visible_tests_passes_them_and_earns_nothing(env_id, leve
     env = gym.make(env_id, level=level).unwrapped
     env.reset(seed=5)
     exercise = exercise_of(env.get_state().state)
-    table = {repr(case.arguments): case.expected for case in exercise.visible}
-    code = f"def {exercise.entry}(*arguments):\n    return {table!r}.get(repr(list(arguments)))"
-    _, reward, terminated, _, info = env.step(fenced(code))
+    _, reward, terminated, _, info = env.step(fenced(tabled(exercise)))
     assert (reward, terminated, info["verdict"].status) == (0.0, True, "wrong")
+
+
+def tabled(exercise: coding_tasks.Exercise) -> str:
+    """A program that looks the visible tests up: by arguments, or by all calls that the object has had."""
+    if exercise.form == "function":
+        table = {repr(case.arguments): case.expected for case in exercise.visible}
+        return f"def {exercise.entry}(*arguments):\n    return {table!r}.get(repr(list(arguments)))"
+    table = {}
+    for case in exercise.visible:
+        for length, value in enumerate(case.expected, 1):
+            table[repr(case.arguments[0][:length])] = value
+    return (
+        f"class {exercise.entry}:\n    def __init__(self):\n        self.past = []\n"
+        "    def __getattr__(self, name):\n        def answer(*arguments):\n"
+        f"            self.past.append([name, list(arguments)])\n            return {table!r}.get(repr(self.past))\n"
+        "        return answer\n"
+    )
 
 
 @held

@@ -184,7 +184,8 @@ class Editor:
             Rule("end", "restores the line as it was before the last call of write or erase that was not undone yet, "
                  "if there is one, and puts the cursor at the end of it",
                  {"save": "self.past.append((self.line, self.cursor))",
-                  "save_erase": "self.past.append((self.line, self.cursor))", "undone": "self.cursor = len(self.line)"}),
+                  "save_erase": "self.past.append((self.line, self.cursor))",
+                  "undone": "self.cursor = len(self.line)"}),
         ),
         "report": (
             Rule("bar", "the line with '|' at the cursor",

@@ -77,8 +77,8 @@ HISTORY = (
     Rule(
         "repeated",
         "- mark() remembers the state of the whole object in place of what was remembered before, and returns None.\n"
-        "- back() restores the state that is remembered, as often as it is called, and returns True; it returns False if "
-        "nothing is remembered.",
+        "- back() restores the state that is remembered, as often as it is called, and returns True; it returns False "
+        "if nothing is remembered.",
         {
             "import": "import copy\n",
             "state": "self.marks = None",
