@@ -72,7 +72,9 @@ class _Mutator(ast.NodeTransformer):
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
-        return node.operand if isinstance(node.op, ast.Not | ast.USub) and self._turn() else node
+        dropped = isinstance(node.op, ast.Not | ast.USub) and self._turn()
+        is_zero = isinstance(node.operand, ast.Constant) and node.operand.value == 0  # nobody writes -0
+        return node.operand if dropped or is_zero else node
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         if isinstance(node.value, bool):

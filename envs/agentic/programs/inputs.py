@@ -79,7 +79,7 @@ def _fields(rng: random.Random) -> str:
     for _ in range(rng.randint(0, 8)):
         entry = f"{rng.choice(NAMES)}={rng.randint(-4, 10)}"
         if rng.random() < 0.17:
-            entry = rng.choice((entry.replace("=", ""), f"{entry}x", f"={entry[-1]}", f"{rng.choice(NAMES)}="))
+            entry = rng.choice((entry.replace("=", ""), f"{entry}?", f"={entry[-1]}", f"{rng.choice(NAMES)}="))
         entries.append(entry)
     return ";".join(entries)
 
