@@ -34,7 +34,7 @@ from rlvr.envs.tasks.prompts import PROGRAM
 from rlvr.envs.tools.tool import shown
 
 DRAWN, KEPT = 40, 18  # inputs that are drawn for a task, and those of them that become tests
-HOLDOUTS = ("kinds", "tasks")  # what is not in two splits
+HOLDOUTS = ("families", "tasks")  # what is not in two splits
 VISIBLE = (4, 4, 3, 3, 3)  # by level
 BUGS = (1, 1, 1, 2, 2)
 SECONDS, TOTAL_SECONDS = 4.0, 20.0  # for one call, and for all tests of a program
@@ -113,14 +113,14 @@ class _CodingTask(Task[CodingState]):
 
     levels = len(LEVELS)
     repair: ClassVar[bool] = False
-    holdout = "kinds"
+    holdout = "families"
     patience: ClassVar[float] = 5.0  # seconds a grade may take, for the audit: it starts processes
     system = (
         f"{PROGRAM} Return results from functions; what is printed does not count. You see what your program "
         "gives for the visible tests. The first program that passes them all is final: hidden tests then decide."
     )
 
-    def __init__(self, *, holdout: str = "kinds") -> None:
+    def __init__(self, *, holdout: str = "families") -> None:
         if holdout not in HOLDOUTS:
             raise ValueError(f"holdout is one of {', '.join(HOLDOUTS)}, got {holdout!r}")
         self.holdout = holdout
@@ -143,7 +143,7 @@ class _CodingTask(Task[CodingState]):
     def content(self, state: CodingState) -> str:
         """What is in one split: a kind of programs, or a program; whatever its tests and its bugs."""
         family = _family(state)
-        if self.holdout == "kinds":
+        if self.holdout == "families":
             return family.kind
         arguments = ", ".join(f"{key}={value}" for key, value in zip(family.parameters, state.values, strict=True))
         return f"{family.name}({arguments})"
@@ -206,7 +206,7 @@ class CodeTests(_CodingTask):
     Episode end: a program passes the visible tests, or four turns are used up.
 
     Args:
-        holdout: what is in one split alone: ``"kinds"`` of programs, or ``"tasks"``, single programs.
+        holdout: what is in one split alone: ``"families"`` of programs of one kind, or ``"tasks"``, single programs.
     """
 
     def observe(self, state: CodingState) -> str:

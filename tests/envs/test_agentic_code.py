@@ -73,7 +73,7 @@ def test_there_are_as_many_signatures_as_the_docs_say_and_none_is_in_two_splits(
 @held
 @pytest.mark.parametrize("env_id", BOTH)
 def test_a_kind_is_in_one_split_and_with_holdout_tasks_a_program_is(env_id):
-    for holdout, shared_kinds in (("kinds", False), ("tasks", True)):
+    for holdout, shared_kinds in (("families", False), ("tasks", True)):
         seen: dict[str, set[str]] = {split: set() for split in SPLITS}
         env = gym.make(env_id, level=1, holdout=holdout).unwrapped
         for split, kinds in seen.items():
@@ -83,7 +83,7 @@ def test_a_kind_is_in_one_split_and_with_holdout_tasks_a_program_is(env_id):
         assert len(seen["train"]) > 20
         assert len(seen["test"]) >= 4
         assert bool(seen["train"] & seen["test"]) == shared_kinds
-    with pytest.raises(ValueError, match="holdout is one of kinds, tasks"):
+    with pytest.raises(ValueError, match="holdout is one of families, tasks"):
         gym.make(env_id, holdout="seeds")
 
 
