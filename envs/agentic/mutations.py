@@ -94,18 +94,6 @@ class _Mutator(ast.NodeTransformer):
         return ast.copy_location(ast.Pass(), node) if self._turn() else node
 
 
-class _Fuelled(ast.NodeTransformer):
-    """Puts a call of ``_tick`` at the head of every loop and function."""
-
-    def _with_tick(self, node: Any) -> Any:
-        self.generic_visit(node)
-        call = ast.copy_location(ast.Call(ast.copy_location(ast.Name("_tick", ast.Load()), node), [], []), node)
-        node.body.insert(0, ast.copy_location(ast.Expr(call), node))
-        return node
-
-    visit_For = visit_While = visit_FunctionDef = _with_tick
-
-
 class Fuel:
     """``_tick`` of a tree `with_fuel`: so many rounds and calls until `OutOfFuel` is raised."""
 
@@ -123,7 +111,10 @@ class Fuel:
 
 def with_fuel(tree: ast.Module) -> ast.Module:
     """The tree with a call of ``_tick`` in every round of a loop and every call."""
-    _Fuelled().visit(tree)
+    for node in list(ast.walk(tree)):
+        if isinstance(node, ast.For | ast.While | ast.FunctionDef):
+            call = ast.copy_location(ast.Call(ast.copy_location(ast.Name("_tick", ast.Load()), node), [], []), node)
+            node.body.insert(0, ast.copy_location(ast.Expr(call), node))
     return tree
 
 
