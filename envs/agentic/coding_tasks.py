@@ -34,6 +34,7 @@ from rlvr.envs.tasks.prompts import PROGRAM
 from rlvr.envs.tools.tool import shown
 
 DRAWN, KEPT = 40, 18  # inputs that are drawn for a task, and those of them that become tests
+MAX_DRAWS = 20  # of tests, until some change of the program fails one of them
 HOLDOUTS = ("families", "tasks")  # what is not in two splits
 VISIBLE = (4, 4, 3, 3, 3)  # by level
 BUGS = (1, 1, 1, 2, 2)
@@ -263,10 +264,14 @@ def exercise_of(problem: CodingState) -> Exercise:
     values = dict(zip(family.parameters, problem.values, strict=True))
     solution = mutations.mutated(filled(family.source, values))
     rng = random.Random(problem.seed)
-    tests = _tests(rng, family, solution)
-    broken, failing = "", list[TestCase]()
-    if problem.broken:
-        broken, failing = _broken(rng, family, solution, tests, BUGS[problem.level - 1])
+    for _ in range(MAX_DRAWS):
+        tests = _tests(rng, family, solution)
+        bugs = BUGS[problem.level - 1]
+        broken, failing = _broken(rng, family, solution, tests, bugs) if problem.broken else ("", [])
+        if failing or not problem.broken:
+            break
+    else:
+        raise LookupError(f"no change of {family.name} is a bug")
     shown_first = [test for test in tests if test in failing[:1] and problem.level <= 3]
     short = sorted((test for test in tests if test not in shown_first), key=lambda test: len(repr(test)))
     count = VISIBLE[problem.level - 1]
@@ -296,7 +301,7 @@ def _tests(rng: random.Random, family: Family, solution: str) -> list[TestCase]:
 def _broken(
     rng: random.Random, family: Family, solution: str, tests: Sequence[TestCase], bugs: int
 ) -> tuple[str, list[TestCase]]:
-    """A program with so many bugs, each of which alone fails a test, and the tests that it fails."""
+    """A program with so many bugs, each of which alone fails a test, and the tests that it fails; "" where none is."""
     order = list(range(mutations.count_changes(solution)))
     rng.shuffle(order)
     for fair in (3 * len(tests) // 4, len(tests)):  # of some programs every change fails most tests
@@ -309,7 +314,7 @@ def _broken(
                 changes, failing = [*changes, index], together
             if len(changes) == bugs:
                 return mutations.mutated(solution, tuple(changes)), failing
-    raise LookupError(f"no {bugs} changes of {family.name} are bugs")
+    return "", []
 
 
 def _fails(family: Family, solution: str, chosen: list[int], tests: Sequence[TestCase], fair: int) -> list[TestCase]:

@@ -86,6 +86,27 @@ class _Mutator(ast.NodeTransformer):
                 return ast.copy_location(ast.Constant(node.value - 1), node)
         return node
 
+    def visit_For(self, node: ast.For) -> ast.AST:
+        self.generic_visit(node)
+        node.iter = self._cut(node.iter)
+        return node
+
+    def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
+        self.generic_visit(node)
+        node.iter = self._cut(node.iter)
+        return node
+
+    def _cut(self, items: ast.expr) -> ast.expr:
+        """What a loop goes through without its first or its last element, where it has a name."""
+        if not isinstance(items, ast.Name):
+            return items
+        for low, high in ((ast.Constant(1), None), (None, ast.UnaryOp(ast.USub(), ast.Constant(1)))):
+            if self._turn():
+                return ast.fix_missing_locations(
+                    ast.copy_location(ast.Subscript(items, ast.Slice(low, high), ast.Load()), items)
+                )
+        return items
+
     def visit_Name(self, node: ast.Name) -> ast.AST:
         other = _EXCHANGED.get(node.id) if isinstance(node.ctx, ast.Load) else None
         return ast.copy_location(ast.Name(other, node.ctx), node) if other and self._turn() else node

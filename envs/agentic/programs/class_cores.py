@@ -7,7 +7,7 @@ from rlvr.envs.agentic.programs.classes import Core, Rule
 # fmt: off
 ACCOUNTS = Core(
     "Accounts",
-    "Accounts with names and balances in whole numbers; one that was not named before has the balance 0.\n"
+    "It keeps accounts with names and balances in whole numbers; one that was not named before has the balance 0.\n"
     "- deposit(name, amount) adds the amount to the account. {bonus}It returns the new balance.\n"
     "- withdraw(name, amount) takes the amount from the account and returns True, if {floor}. Otherwise it is refused, "
     "and "
@@ -48,7 +48,8 @@ class Accounts:
     {
         "bonus": (
             Rule("plain", ""),
-            Rule("nth", "Every $k-th deposit since the start, of all accounts together, is increased by $b. ",
+            Rule("nth", "The deposits of all accounts are counted together, from 1; each whose number is divisible by "
+                 "$k is increased by $b. ",
                  {"state": "self.deposits = 0",
                   "bonus": "self.deposits += 1\nif self.deposits % $k == 0:\n    amount += $b"},
                  {"k": (2, 3), "b": (2, 3, 4)}),
@@ -63,17 +64,17 @@ class Accounts:
                  "were allowed since the last close()",
                  {"state": "self.withdrawn = []",
                   "floor": "allowed = balance >= amount and self.withdrawn.count(name) < $most",
-                  "allowed": "self.withdrawn.append(name)", "day": "self.withdrawn = []"}, {"most": (1, 2)}),
+                  "allowed": "self.withdrawn.append(name)", "day": "self.withdrawn = []"}, {"most": (2, 3)}),
         ),
         "refusal": (
             Rule("plain", ""),
-            Rule("lock", "The $strikes-th refusal in a row of one account locks it: all its withdrawals are refused "
+            Rule("lock", "After $strikes refusals in a row an account is locked: all its withdrawals are refused "
                  "until a deposit to it; that or an allowed withdrawal begins the count anew.",
                  {"state": "self.refusals = {}", "unlock": "self.refusals[name] = 0",
                   "lock": "if self.refusals.get(name, 0) >= $strikes:\n    allowed = False",
                   "refusal": "self.refusals[name] = self.refusals.get(name, 0) + 1", "allowed": "self.refusals[name] = "
                    "0"},
-                 {"strikes": (1, 2)}),
+                 {"strikes": (2,)}),
             Rule("fee", "A refused withdrawal takes a fee of $fee from the account, or all that it holds if that is "
                  "less, and nothing from a balance below 0.",
                  {"refusal": "self.balances[name] = balance - min($fee, max(balance, 0))"}, {"fee": (1, 2, 3)}),
@@ -105,7 +106,7 @@ class Accounts:
 )
 QUEUE = Core(
     "TaskQueue",
-    "A queue of tasks, each with a name and a priority, a whole number.\n"
+    "It keeps a queue of tasks, each with a name and a priority, a whole number.\n"
     "- add(name, priority) puts a task behind the others. {again} {full}It returns the number of tasks in the queue.\n"
     "- next() takes out the task with {order}, and returns its name, or None if the queue is empty. {aging}\n"
     "- cancel(name) takes the task of that name out and returns True; it returns False if there is none. {ban}\n"
@@ -202,7 +203,7 @@ class TaskQueue:
 )
 CACHE = Core(
     "Cache",
-    "A cache with $size slots for keys and their values, whole numbers.\n"
+    "It is a cache with $size slots for keys and their values, whole numbers.\n"
     "- put(key, value) writes a value. {again} A key that is not in the cache is put behind the others; if the cache "
     "was "
     "full, {evict} leaves before. It returns the key that left, or None.\n"
@@ -261,8 +262,8 @@ class Cache:
             Rule("none", "None if it is not in the cache", {"miss": "return None"}),
             Rule("count", "minus the number of calls of get so far, this one included, that did not find their key",
                  {"state": "self.misses = 0", "miss": "self.misses += 1\nreturn -self.misses"}),
-            Rule("clear", "None if it is not in the cache; the $limit-th such call in a row, without one between them "
-                 "that finds its key, empties the cache, and the count begins anew",
+            Rule("clear", "None if it is not in the cache; after $limit such calls in a row, without one between them "
+                 "that finds its key, the cache is emptied, and the count begins anew",
                  {"state": "self.misses = 0", "use": "self.misses = 0",
                   "miss": "self.misses += 1\nif self.misses == $limit:\n    self.values = {}\n    self.misses = 0\n"
                           "return None"},

@@ -7,7 +7,7 @@ from rlvr.envs.agentic.programs.classes import Core, Rule
 # fmt: off
 CALENDAR = Core(
     "Calendar",
-    "A calendar of bookings from a start to an end, whole numbers with start < end.\n"
+    "It keeps bookings from a start to an end, whole numbers with start < end.\n"
     "- book(start, end) accepts a booking if {fits}. It returns the booking's number, which counts the accepted "
     "bookings from 1, or 0 if it is refused.\n"
     "- cancel(number) takes out the booking of that number and returns True, or False if there is none. {freed}\n"
@@ -102,7 +102,7 @@ class Calendar:
 )
 EDITOR = Core(
     "Editor",
-    "A line of text with a cursor, which stands in front of a character or at the end; both begin empty, at 0.\n"
+    "It keeps a line, empty at first, with a cursor in front of a character or at the end.\n"
     "- write(text) {mode} the cursor, which then stands behind what was written. {limit}It returns the length of the "
     "line.\n"
     "- erase(count) takes out the {erase} the cursor, as many as there are up to count, and returns them as a text.\n"
@@ -197,7 +197,7 @@ class Editor:
 )
 STOCK = Core(
     "Stock",
-    "A store of items, each counted in whole pieces; of an item that was not named before there are 0.\n"
+    "It keeps a store of items, each counted in whole pieces; of an item that was not named before there are 0.\n"
     "- supply(item, count) adds pieces. {supply}It returns how many pieces are free (not reserved).\n"
     "- reserve(item, count) reserves pieces. If fewer than count are free, {short}. It returns the number of the "
     "reservation, which counts them from 1, or 0 if there is none.\n"
@@ -261,15 +261,15 @@ class Stock:
                  {"shipped": "return len([held for held in self.held.values() if held[0] == item])"}),
         ),
         "expiry": (
-            Rule("back", "Reservations that are $days days old then end, and their pieces are free again.",
+            Rule("back", "Reservations whose age in days is $days or more then end, and their pieces are free again.",
                  {"expiry": "for number in [each for each in self.held if self.held[each][2] >= $days]:\n"
                   "    item, count, age = self.held.pop(number)\n    self.free[item] += count"}, {"days": (1, 2)}),
             Rule("shrink", "Each reservation of more than $keep pieces loses one piece, which is free again.",
                  {"expiry": "for held in self.held.values():\n    if held[1] > $keep:\n        held[1] -= 1\n"
-                  "        self.free[held[0]] += 1"}, {"keep": (1, 2)}),
+                  "        self.free[held[0]] += 1"}, {"keep": (2, 3)}),
             Rule("spoil", "Of each item with more than $fresh free pieces one of these is lost.",
                  {"expiry": "for item in self.free:\n    if self.free[item] > $fresh:\n        self.free[item] -= 1"},
-                 {"fresh": (1, 2, 3)}),
+                 {"fresh": (2, 3)}),
         ),
         "report": (
             Rule("free", "the list of pairs [item, free pieces] of all items, sorted by item",

@@ -72,7 +72,7 @@ HISTORY = (
             "state": "self.marks = []",
             "history": f"{_MARK}\n    self.marks = self.marks[-$depth:]{_BACK}",
         },
-        {"depth": (1, 2)},
+        {"depth": (2, 3)},
     ),
     Rule(
         "repeated",

@@ -64,7 +64,7 @@ MEASURES: Mapping[str, tuple[Piece, ...]] = {
 }  # fmt: skip
 REWRITES = (
     Piece("backwards", "itself written backwards", "w[::-1]"),
-    Piece("turned", "itself with its first $k letters moved to its end", "w[$k:] + w[:$k]", {"k": (1, 2)}),
+    Piece("turned", "itself with its first $k letters moved to its end", "w[$k:] + w[:$k]", {"k": (2,)}),
     Piece("echoed", "itself with its last letter written $times times", "w + w[-1] * ($times - 1)", {"times": (2, 3)}),
 )
 SINGULAR = {"are": "is", "have": "has", "s": "s", "begin": "begins"}
@@ -117,7 +117,7 @@ BY_MEASURE = (
     ),
     (
         "unique", "",
-        "Take this of each of the {list}: {F}. Keep only the first of those that are equal in it.",
+        "Keep each of the {list} only if none before it is equal to it in this: {F}.",
         "kept = {{}}\nfor {V} in {list}:\n    kept.setdefault({E}, {V})\n{list} = list(kept.values())",
     ),
     ("total", "value", "the sum, over all the {list}, of this: {F}", "value = sum({E} for {V} in {list})"),

@@ -20,7 +20,7 @@ NUMBERS = (
           "numbers = [n for i, n in enumerate(numbers) if (i + $base) % $k == 0]", {"k": (2, 3), "base": (0, 1)}),
     Block("turn", "turn", "numbers", "numbers",
           "Move the first $k numbers to the end, or as many as there are, in their order.",
-          "numbers = numbers[$k:] + numbers[:$k]", {"k": (1, 2, 3)}),
+          "numbers = numbers[$k:] + numbers[:$k]", {"k": (2, 3)}),
     Block("fold", "fold", "numbers", "numbers",
           "Replace the list by the sums of the first and the last number, the second and the last but one, and so on; "
           "a number in the middle stands alone.",
@@ -203,7 +203,7 @@ TEXTS = (
           "Move each letter $k letters on in the alphabet ('a' follows 'z'), and one letter further at odd positions, "
           "counted from 0.",
           "letters = ''.join(chr((ord(c) - 97 + $k + i % 2) % 26 + 97) for i, c in enumerate(letters))",
-          {"k": range(1, 20)}),
+          {"k": range(2, 20)}),
     Block("squeeze", "squeeze", "letters", "letters",
           "Cross out neighbouring letters that are equal, two at a time, until there are none any more.",
           "left = []\nfor c in letters:\n    if left and left[-1] == c:\n        left.pop()\n    else:\n"
@@ -223,7 +223,7 @@ PAIRS = (
           "best = {}\nfor name, points in pairs:\n    best[name] = max(points, best.get(name, points))\n"
           "pairs = [[name, best[name]] for name in sorted(best)]"),
     Block("pass", "pass", "pairs", "pairs", "Leave out the pairs with fewer than $least points.",
-          "pairs = [[name, points] for name, points in pairs if points >= $least]", {"least": range(4)}),
+          "pairs = [[name, points] for name, points in pairs if points >= $least]", {"least": (2, 3, 4)}),
     Block("rank", "rank", "pairs", "pairs",
           "Sort the pairs by their points, the greatest first; pairs of equal points are sorted by name.",
           "pairs = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))"),

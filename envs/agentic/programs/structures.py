@@ -99,7 +99,7 @@ SPANS = (
           "merged = []\nfor start, end in sorted(spans):\n    if merged and start - merged[-1][1] <= $gap:\n"
           "        merged[-1][1] = max(merged[-1][1], end)\n    else:\n        merged.append([start, end])\n"
           "spans = merged",
-          {"gap": (0, 1, 2)}),
+          {"gap": (1, 2)}),
     Block("trim_spans", "gaps", "spans", "spans",
           "Replace the spans by those between them: the longest spans that lie between the smallest start and the "
           "greatest end and overlap none of them, sorted by start.",
@@ -119,7 +119,7 @@ SPANS = (
           "first), and take each that starts at least $pause after the end of the one taken last; the first is taken.",
           "taken = []\nfor start, end in sorted(spans, key=lambda span: (span[1], span[0])):\n"
           "    if not taken or start - taken[-1][1] >= $pause:\n        taken.append([start, end])\nspans = taken",
-          {"pause": (0, 1, 2)}),
+          {"pause": (1, 2)}),
     Block("lengths", "lengths", "spans", "numbers", "Write down the lengths of the spans, end minus start, in their "
           "order.",
           "numbers = [end - start for start, end in spans]"),
@@ -135,13 +135,13 @@ SPANS = (
           "free_at = [0] * $rooms\nnumbers = []\nfor start, end in sorted(spans):\n    given = 0\n"
           "    for room in range($rooms):\n"
           "        if free_at[room] <= start:\n            given = room + 1\n            free_at[room] = end + $pause\n"
-          "            break\n    numbers.append(given)", {"pause": (0, 1, 2, 3), "rooms": (2, 3)}),
+          "            break\n    numbers.append(given)", {"pause": (1, 2, 3), "rooms": (2, 3)}),
     Block("crowd", "crowd", "spans", "value",
           "the length of all times at which at least $busy spans are under way (a span is under way from its start up "
           "to, not including, its end)",
           "value = 0\nfor time in range(max([end for start, end in spans], default=0)):\n"
           "    if sum(1 for start, end in spans if start <= time < end) >= $busy:\n        value += 1",
-          {"busy": (1, 2)}),
+          {"busy": (2, 3)}),
 )
 GRAPHS = (
     Block("components", "components", "links", "groups",
@@ -178,7 +178,7 @@ GRAPHS = (
 JOBS = (
     Block("serve", "first_come", "jobs", "numbers",
           "One machine does the jobs in their order, each as soon as it has arrived and the machine is free, and rests "
-          "for $rest after every $every-th job. Write down when each job is done.",
+          "for $rest after each job whose number, from 1, is divisible by $every. Write down when each job is done.",
           "clock = 0\nnumbers = []\nfor arrival, duration in jobs:\n    clock = max(clock, arrival) + duration\n"
           "    numbers.append(clock)\n    if len(numbers) % $every == 0:\n        clock += $rest",
           {"rest": (1, 2, 3), "every": (2, 3)}),
