@@ -379,7 +379,7 @@ def _outcome(channel: Channel, exercise: Exercise, test: TestCase) -> str:
             return f"{exercise.entry}() raised {_error(answer)}"
     for name, arguments, expected in exercise.calls(test):
         trees = [wire.encode(argument) for argument in arguments]
-        message = {"op": "method" if is_class else "call", "name": name, "args": trees, "kwargs": {}}
+        message: dict[str, Any] = {"op": "method" if is_class else "call", "name": name, "args": trees, "kwargs": {}}
         if fault := _compared(channel.ask(message, SECONDS), expected):
             return f"{_call(name, arguments)} {fault}" if is_class else fault
     return ""
