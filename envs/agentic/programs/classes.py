@@ -13,8 +13,8 @@ from typing import NamedTuple
 from rlvr.envs.agentic.programs.structure import Allowed, Family, renamed
 
 
-class Rule(NamedTuple):
-    """One filling of a slot: what it says, and its lines in the holes of the core's source that it fills."""
+class Fill(NamedTuple):
+    """What fills a slot, a rule: what it says, and its lines in the holes of the core's source that it fills."""
 
     name: str
     text: str
@@ -36,7 +36,7 @@ class Core(NamedTuple):
     entry: str
     text: str
     source: str
-    slots: Mapping[str, Sequence[Rule]]
+    slots: Mapping[str, Sequence[Fill]]
     parameters: Mapping[str, Allowed] = {}
 
 
@@ -54,14 +54,14 @@ def back(self):
     return True"""
 # What every core has beside its own slots.
 HISTORY = (
-    Rule(
+    Fill(
         "nested",
         "- mark() remembers the state of the whole object, and returns how many marks there are then.\n"
         "- back() restores the state that the last mark remembered, uses that mark up, and returns True; without a "
         "mark it returns False.",
         {"import": "import copy\n", "state": "self.marks = []", "history": _MARK + _BACK},
     ),
-    Rule(
+    Fill(
         "limited",
         "- mark() remembers the state of the whole object, and forgets the oldest mark if there are more than $depth "
         "then. It returns how many marks there are.\n"
@@ -74,7 +74,7 @@ HISTORY = (
         },
         {"depth": (2, 3)},
     ),
-    Rule(
+    Fill(
         "repeated",
         "- mark() remembers the state of the whole object in place of what was remembered before, and returns None.\n"
         "- back() restores the state that is remembered, as often as it is called, and returns True; it returns False "
@@ -89,7 +89,7 @@ HISTORY = (
 )
 
 
-def slots_of(core: Core) -> Mapping[str, Sequence[Rule]]:
+def slots_of(core: Core) -> Mapping[str, Sequence[Fill]]:
     """The slots of a core, that of its history among them."""
     return {**core.slots, "history": HISTORY}
 
@@ -106,7 +106,7 @@ def _with_holes_filled(source: str, holes: Mapping[str, Sequence[str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def class_family(core: Core, rules: Mapping[str, Rule]) -> Family:
+def class_family(core: Core, rules: Mapping[str, Fill]) -> Family:
     """The family of classes of a core with a rule in each slot."""
     text, holes, parameters = f"{core.text}\n{{history}}", dict[str, list[str]](), dict(core.parameters)
     for slot, rule in rules.items():

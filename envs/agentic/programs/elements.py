@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from string import Template
 from typing import NamedTuple
 
-from rlvr.envs.agentic.programs.structure import Allowed, Block
+from rlvr.envs.agentic.programs.structure import Allowed, CodeBlock
 
 
 class Piece(NamedTuple):
@@ -136,20 +136,20 @@ def _agreed(text: str, forms: Mapping[str, str]) -> str:
     return Template(text).safe_substitute(forms)
 
 
-def _by_condition() -> Iterator[Block]:
+def _by_condition() -> Iterator[CodeBlock]:
     for kind, variable in (("numbers", "n"), ("words", "w")):
         rows = BY_CONDITION + (OF_NUMBERS if kind == "numbers" else ())
         for frame, gives, text, code in rows:
             for piece in CONDITIONS[kind]:
                 one, many = _agreed(piece.text, SINGULAR), _agreed(piece.text, PLURAL)
                 names = {"list": kind, "V": variable, "P": piece.code, "one": one, "many": many}
-                yield Block(
+                yield CodeBlock(
                     frame, f"{frame}_{piece.name}", kind, gives or kind, _fill(text, **names), _fill(code, **names),
                     piece.parameters,
                 )  # fmt: skip
 
 
-def _by_measure() -> Iterator[Block]:
+def _by_measure() -> Iterator[CodeBlock]:
     for kind, variable in (("numbers", "n"), ("words", "w")):
         for frame, gives, text, code in BY_MEASURE:
             for piece in MEASURES[kind]:
@@ -157,17 +157,17 @@ def _by_measure() -> Iterator[Block]:
                     continue  # no order or difference of their own
                 names = {"list": kind, "V": variable, "E": piece.code, "F": piece.text}
                 more = {"none": (-1, 0)} if "$none" in text else {}
-                yield Block(
+                yield CodeBlock(
                     frame, f"{frame}_{piece.name}", kind, gives or kind, _fill(text, **names), _fill(code, **names),
                     {**piece.parameters, **more},
                 )  # fmt: skip
 
 
-def _patches() -> Iterator[Block]:
+def _patches() -> Iterator[CodeBlock]:
     for condition in CONDITIONS["numbers"]:
         for measure in MEASURES["numbers"]:
             if measure.name != "capped":
-                yield Block(
+                yield CodeBlock(
                     "patch", f"patch_{condition.name}_{measure.name}", "numbers", "numbers",
                     f"Replace each number that {_agreed(condition.text, SINGULAR)} by {measure.text}; "
                     "leave the others as they are.",
@@ -176,12 +176,12 @@ def _patches() -> Iterator[Block]:
                 )  # fmt: skip
 
 
-def _rewrites() -> Iterator[Block]:
+def _rewrites() -> Iterator[CodeBlock]:
     for piece in REWRITES:
-        yield Block(
+        yield CodeBlock(
             "rewrite", f"rewrite_{piece.name}", "words", "words", f"Replace each of the words by {piece.text}.",
             f"words = [{piece.code} for w in words]", piece.parameters,
         )  # fmt: skip
 
 
-ELEMENTS: tuple[Block, ...] = (*_by_condition(), *_by_measure(), *_patches(), *_rewrites())
+ELEMENTS: tuple[CodeBlock, ...] = (*_by_condition(), *_by_measure(), *_patches(), *_rewrites())

@@ -14,10 +14,10 @@ from rlvr.envs.agentic.programs.class_cores_ordered import CALENDAR, EDITOR, STO
 from rlvr.envs.agentic.programs.classes import Core, class_family, slots_of
 from rlvr.envs.agentic.programs.elements import ELEMENTS
 from rlvr.envs.agentic.programs.lists import LISTS
-from rlvr.envs.agentic.programs.structure import Block, Family, chain
+from rlvr.envs.agentic.programs.structure import CodeBlock, Family, chain
 from rlvr.envs.agentic.programs.structures import STRUCTURES
 
-BLOCKS: Mapping[str, Block] = {block.name: block for block in (*ELEMENTS, *LISTS, *STRUCTURES)}
+BLOCKS: Mapping[str, CodeBlock] = {block.name: block for block in (*ELEMENTS, *LISTS, *STRUCTURES)}
 CORES: Mapping[str, Core] = {core.entry: core for core in (ACCOUNTS, QUEUE, CACHE, CALENDAR, EDITOR, STOCK)}
 
 

@@ -15,7 +15,7 @@ Allowed = Sequence[int | str]
 HELPER_LINES = 4  # a block of as many lines becomes a function of its own, where a program has more than three blocks
 
 
-class Block(NamedTuple):
+class CodeBlock(NamedTuple):
     """One operation.
 
     Attributes:
@@ -103,12 +103,12 @@ def _sentences(steps: Sequence[str], gives: str) -> list[str]:
     return [*sentences[:-1], f"Return {steps[-1]}."]
 
 
-def is_long(block: Block) -> bool:
+def is_long(block: CodeBlock) -> bool:
     """Whether a block becomes a function of its own."""
     return block.code.count("\n") >= HELPER_LINES
 
 
-def _body(blocks: Sequence[Block], codes: Sequence[str]) -> tuple[str, str]:
+def _body(blocks: Sequence[CodeBlock], codes: Sequence[str]) -> tuple[str, str]:
     """Functions for the long blocks of a long program, and the lines that pass a value through all."""
     helpers, lines = "", ""
     for block, code in zip(blocks, codes, strict=True):
@@ -122,7 +122,7 @@ def _body(blocks: Sequence[Block], codes: Sequence[str]) -> tuple[str, str]:
     return helpers, f"{lines}return {gives}"
 
 
-def chain(blocks: Sequence[Block]) -> Family:
+def chain(blocks: Sequence[CodeBlock]) -> Family:
     """The family of programs that pass their argument through the blocks."""
     texts = [renamed(block.text, block.parameters, str(at)) for at, block in enumerate(blocks, 1)]
     codes = [renamed(block.code, block.parameters, str(at)) for at, block in enumerate(blocks, 1)]

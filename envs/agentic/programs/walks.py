@@ -17,14 +17,14 @@ from rlvr.envs.agentic import mutations
 from rlvr.envs.agentic.programs.classes import class_family, slots_of
 from rlvr.envs.agentic.programs.families import BLOCKS, CORES
 from rlvr.envs.agentic.programs.inputs import MAKERS
-from rlvr.envs.agentic.programs.structure import Block, Family, chain, filled, is_long
+from rlvr.envs.agentic.programs.structure import CodeBlock, Family, chain, filled, is_long
 
 CHAINS, CLASSES = 260, 50  # signatures of a level, and of a core at level 5
 SEEDS, INPUTS, FUEL = 3, 40, 3_000
 MIN_DIFFERENT, MAX_COMMON = 8, 0.4  # results of a program: how many differ, and the share of the most common
 
 
-class Walk(NamedTuple):
+class ChainShape(NamedTuple):
     """What the chains of a level are.
 
     Attributes:
@@ -39,33 +39,37 @@ class Walk(NamedTuple):
 
 
 WALKS = (
-    Walk(("numbers", "words", "letters", "value"), (2,), (0, 0)),
-    Walk(("numbers", "words", "text", "letters", "pairs", "value", "groups"), (3,), (0, 1)),
-    Walk(("numbers", "text", "letters", "pairs", "spans", "grid", "jobs", "links", "fields", "times"), (4,), (1, 2)),
-    Walk(("numbers", "spans", "grid", "jobs", "links", "fields", "marks", "formula", "lines", "times"), (5, 6), (2, 4)),
+    ChainShape(("numbers", "words", "letters", "value"), (2,), (0, 0)),
+    ChainShape(("numbers", "words", "text", "letters", "pairs", "value", "groups"), (3,), (0, 1)),
+    ChainShape(
+        ("numbers", "text", "letters", "pairs", "spans", "grid", "jobs", "links", "fields", "times"), (4,), (1, 2)
+    ),
+    ChainShape(
+        ("numbers", "spans", "grid", "jobs", "links", "fields", "marks", "formula", "lines", "times"), (5, 6), (2, 4)
+    ),
 )
 SELECTING = {"keep", "until", "after", "drop_groups", "pass", "unique", "every", "records", "ladder", "podium"}
 
 
 @cache
-def _frames() -> dict[str, dict[str, list[Block]]]:
+def _frames() -> dict[str, dict[str, list[CodeBlock]]]:
     """The blocks by the type that they take and by their frames."""
-    frames: dict[str, dict[str, list[Block]]] = defaultdict(lambda: defaultdict(list))
+    frames: dict[str, dict[str, list[CodeBlock]]] = defaultdict(lambda: defaultdict(list))
     for block in BLOCKS.values():
         frames[block.takes][block.frame].append(block)
     return frames
 
 
-def _fits(blocks: Sequence[Block], block: Block, last: bool) -> bool:
+def _fits(blocks: Sequence[CodeBlock], block: CodeBlock, last: bool) -> bool:
     """Whether a block may come after others: each frame once, two that leave elements out, a single result last."""
     frames = [each.frame for each in blocks]
     selects = block.frame in SELECTING and sum(frame in SELECTING for frame in frames) > 1
     return block.frame not in frames and not selects and (last or block.gives not in ("value", "line"))
 
 
-def _walked(rng: random.Random, walk: Walk) -> list[Block] | None:
+def _walked(rng: random.Random, walk: ChainShape) -> list[CodeBlock] | None:
     """A chain of blocks, each drawn by frame and then by what fills it in; None at a dead end."""
-    kind, blocks, length = rng.choice(walk.sources), list[Block](), rng.choice(walk.lengths)
+    kind, blocks, length = rng.choice(walk.sources), list[CodeBlock](), rng.choice(walk.lengths)
     while len(blocks) < length:
         last = len(blocks) == length - 1
         frames = [fit for each in _frames()[kind].values() if (fit := [b for b in each if _fits(blocks, b, last)])]
@@ -84,7 +88,7 @@ def drawn(rng: random.Random, family: Family) -> tuple[str, list[list[Any]]]:
     return filled(family.source, values), cases
 
 
-def is_telling(family: Family, blocks: Sequence[Block] = ()) -> bool:
+def is_telling(family: Family, blocks: Sequence[CodeBlock] = ()) -> bool:
     """Whether its programs give many different results, each block changes some, and two small changes are bugs."""
     for seed in range(SEEDS):
         source, cases = drawn(random.Random(seed), family)
@@ -99,7 +103,7 @@ def is_telling(family: Family, blocks: Sequence[Block] = ()) -> bool:
     return all(_matters(blocks, at) for at in range(len(blocks))) and _bugs(family, source, cases, results) >= 2
 
 
-def _matters(blocks: Sequence[Block], at: int) -> bool:
+def _matters(blocks: Sequence[CodeBlock], at: int) -> bool:
     """Whether a program without one of its blocks gives something else; True where it cannot be left out."""
     if blocks[at].takes != blocks[at].gives or len(blocks) == 1:
         return True
