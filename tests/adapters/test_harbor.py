@@ -108,7 +108,7 @@ def test_what_the_verifier_expects_is_in_its_own_folder_alone(tmp_path: Path) ->
         seen = (folder / "instruction.md").read_bytes() + b"".join(
             path.read_bytes() for path in (folder / "environment").rglob("*") if path.is_file()
         )
-        hidden = [test for test in expected["tests"] if repr(test["args"][0]).encode() not in seen]
+        hidden = [test for test in expected["tests"] if repr(test["calls"][0]["args"][0]).encode() not in seen]
         assert len(hidden) >= 8
         assert b"return" not in seen.partition(b"solution.py")[2].partition(b"FROM")[2]
 
