@@ -526,7 +526,7 @@ def require_tools_shown(tools: Iterable[Mapping[str, Any]], text: str) -> None:
     if missing:
         raise ValueError(
             f"the chat template says nothing of the tools {', '.join(missing)}: leave native_tools out, which is "
-            "tools_in='system', or use a model whose template takes tools"
+            "tools_in='system'; tools that a program or a log brings need a model whose template takes tools"
         )
 
 

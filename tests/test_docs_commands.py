@@ -168,3 +168,24 @@ def test_the_walk_from_a_served_model_to_its_evaluation(tmp_path: Path) -> None:
         killer.cancel()
         child.kill()
         child.wait()
+
+
+@pytest.mark.slow
+def test_the_walk_from_a_log_of_verifiers_to_a_model(tmp_path: Path) -> None:
+    """The commands of the page on verifiers, on a log that its own command wrote."""
+    pytest.importorskip("torch")
+    from rlvr.agents.models.tiny import tiny_policy
+
+    page = (ROOT / "docs" / "adapters" / "verifiers.md").read_text(encoding="utf-8")
+    (block,) = [code for language, code in BLOCK.findall(page) if language == "bash" and "rlvr sft" in code]
+    shutil.copy(ROOT / "tests" / "data" / "foreign" / "verifiers_traces.jsonl", tmp_path / "traces.jsonl")
+    model, tokenizer = tiny_policy(hidden=16, layers=1)
+    tokenizer.chat_template = "{%- if tools -%}{{- tools | tojson -}}{%- endif -%}" + tokenizer.chat_template
+    for part in (model, tokenizer):
+        part.save_pretrained(tmp_path / "model")
+    for line in block.strip().splitlines():
+        # in place of a model of the hub; the log's successes are of one prompt, of which none can be held out
+        command = line.partition("  #")[0].replace("Qwen/Qwen3-0.6B", "./model --held-out 0")
+        run(command, tmp_path)
+    assert len((tmp_path / "chats.jsonl").read_text().splitlines()) == 2
+    assert (tmp_path / "trained" / "sft.json").is_file()
