@@ -39,6 +39,7 @@ def collect(logits: torch.Tensor, gen: torch.Generator) -> dict:
         "step_values": (right.cumsum(1) - right + to_come) / LENGTH, "budget_slice": each,
         "budget_scores": right.cumsum(1) / LENGTH, "clusters": (tokens * VOCABULARY ** torch.arange(LENGTH)).sum(1),
         "teacher_logprobs": torch.where(right > 0, 0.9, 0.1 / 3).log(), "roles": prompt.tolist(),
+        "reward_parts": right / LENGTH, "part_weights": (1.0,) * LENGTH,
     }  # fmt: skip
 
 
