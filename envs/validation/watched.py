@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -356,7 +356,7 @@ def _listen(outcome: Outcome, process: Any, pipe: int, trace: CallTrace, seconds
         if now < next_look:
             continue
         next_look = now + POLL
-        members = list(descendants(process.pid))
+        members = list(descendants([process.pid], process_tree()))
         memory = sum(map(resident, members[:PROCESSES]))
         outcome.memory = max(outcome.memory, memory)
         if since is not None and now - outcome.waited - since > call_seconds:
@@ -386,16 +386,16 @@ def _adopting() -> Iterator[set[int]]:
     """Within, orphans of what is started become children of this process; gives the children that there were."""
     with contextlib.suppress(OSError):
         kernel.become_subreaper()
-    yield set(children(os.getpid()))
+    yield set(process_tree().get(os.getpid(), []))
 
 
 def _end_all(process: Any, before: set[int]) -> int:
     """Kill the worker and all that came of it, and reap it; how many processes there were beside it."""
     others: set[int] = set()
     for _ in range(50):
-        alive = {process.pid, *descendants(process.pid)} if process.poll() is None else set()
-        for child in set(children(os.getpid())) - before:
-            alive |= {child, *descendants(child)}
+        process.poll()  # which reaps it
+        tree = process_tree()
+        alive = set(descendants(set(tree.get(os.getpid(), [])) - before, tree))
         others |= alive - {process.pid}
         if not alive:
             break
@@ -411,31 +411,24 @@ def _end_all(process: Any, before: set[int]) -> int:
     return len(others)
 
 
-def children(number: int) -> list[int]:
-    """The processes that a process has started, and that live."""
-    found = []
+def process_tree() -> dict[int, list[int]]:
+    """By its number, what each process has started that lives."""
+    tree: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             with contextlib.suppress(OSError, IndexError, ValueError):
                 text = Path(f"/proc/{entry}/stat").read_text(encoding="utf-8", errors="replace")
-                if int(text.rpartition(")")[2].split()[1]) == number:
-                    found.append(int(entry))
-    return found
+                tree.setdefault(int(text.rpartition(")")[2].split()[1]), []).append(int(entry))
+    return tree
 
 
-def descendants(number: int) -> Iterator[int]:
-    """A process and all that came of it."""
-    parents: dict[int, list[int]] = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            with contextlib.suppress(OSError, IndexError, ValueError):
-                text = Path(f"/proc/{entry}/stat").read_text(encoding="utf-8", errors="replace")
-                parents.setdefault(int(text.rpartition(")")[2].split()[1]), []).append(int(entry))
-    waiting = [number]
+def descendants(numbers: Iterable[int], tree: Mapping[int, list[int]]) -> Iterator[int]:
+    """Processes and all that came of them."""
+    waiting = list(numbers)
     while waiting:
         each = waiting.pop()
         yield each
-        waiting += parents.get(each, [])
+        waiting += tree.get(each, [])
 
 
 def resident(number: int) -> int:

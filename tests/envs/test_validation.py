@@ -941,7 +941,7 @@ def test_a_target_that_takes_its_process_with_it_is_a_finding(
         monkeypatch.setattr("rlvr.envs.validation.watched.MEMORY", 1 << 29)
     if kind == "Forks":  # however late it is looked at, as on a busy machine
         monkeypatch.setattr("rlvr.envs.validation.watched.POLL", 2.0)
-    report = validate_target(f"{hostile}:{kind}", tasks=2, minutes=1.0, checks=["runtime.startup", "sound.faults"])
+    report = validate_target(f"{hostile}:{kind}", tasks=2, minutes=0.6, checks=["runtime.startup", "sound.faults"])
     (finding,) = report.at_least("high")
     assert FAULTS[kind] in finding.text
     assert finding.replay is not None
