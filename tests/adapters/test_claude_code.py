@@ -16,6 +16,7 @@ from rlvr.adapters.serving.policy_endpoint import HarnessEnv
 from rlvr.agents import Rollout, RolloutRequest
 
 from ..needs import needs_sandbox
+from .captured import check_capture, check_step
 
 pytestmark = [pytest.mark.foreign, needs_sandbox]
 ENV = "rlvr/RepoRepair-v0"
@@ -132,17 +133,6 @@ def play(script, monkeypatch, *options, **variables):
     return episode, agent
 
 
-def check_capture(tokens, model):
-    """Each token in the loss has the log-probability that the model gives it where it stands."""
-    import torch
-
-    with torch.inference_mode():
-        scores = model(torch.tensor([tokens.ids])).logits[0, :-1].float().log_softmax(-1)
-    positions = [index for index, sampled in enumerate(tokens.mask) if sampled]
-    exact = scores[[index - 1 for index in positions], [tokens.ids[index] for index in positions]]
-    assert exact.tolist() == pytest.approx([tokens.logprobs[index] for index in positions], abs=1e-4)
-
-
 def replies_so_far(conversation):
     return sum(message["role"] == "assistant" for message in conversation.messages)
 
@@ -232,10 +222,7 @@ def test_a_step_is_made_from_what_it_asked_a_local_model(tmp_path, monkeypatch):
         for episode in played:
             assert (episode.verdict.valid, episode.branches) == (True, [])
             check_capture(episode.tokens, trainer.model)
-        before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
-        trainer.learn(sample)
-        pairs = zip(before, trainer.model.parameters(), strict=True)
-        assert any(not old.equal(new) for old, new in pairs)
+        check_step(trainer, sample)
     finally:
         trainer.close()
         del gym.registry["test/ClaudeCode-v0"]

@@ -15,6 +15,7 @@ from rlvr.adapters.serving.policy_endpoint import HarnessEnv
 from rlvr.agents import Reply, Rollout, RolloutRequest
 
 from ..needs import needs_sandbox
+from .captured import check_capture, check_step
 
 pytestmark = [pytest.mark.foreign, needs_sandbox]
 ENV, STEPS = "rlvr/RepoRepair-v0", 2
@@ -99,23 +100,9 @@ def test_a_step_is_made_from_what_it_asked_a_local_model(tmp_path):
             # a reply without a command is left out of what it tells next, so each call begins a conversation
             assert [branch.follows for branch in episode.branches] == [-1] * (STEPS - 1)
             for tokens in (episode.tokens, *(branch.tokens for branch in episode.branches)):
+                assert tokens.sampled == 12
                 check_capture(tokens, trainer.model)
-        before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
-        trainer.learn(sample)
-        pairs = zip(before, trainer.model.parameters(), strict=True)
-        assert any(not old.equal(new) for old, new in pairs)
+        check_step(trainer, sample)
     finally:
         trainer.close()
         del gym.registry["test/MiniSwe-v0"]
-
-
-def check_capture(tokens, model):
-    """Each sampled token has the log-probability that the model gives it where it stands."""
-    import torch
-
-    assert tokens.sampled == 12
-    with torch.inference_mode():
-        scores = model(torch.tensor([tokens.ids])).logits[0, :-1].float().log_softmax(-1)
-    for position in (index for index, sampled in enumerate(tokens.mask) if sampled):
-        exact = float(scores[position - 1, tokens.ids[position]])
-        assert tokens.logprobs[position] == pytest.approx(exact, abs=1e-4)

@@ -108,7 +108,7 @@ def _matters(blocks: Sequence[CodeBlock], at: int) -> bool:
     if blocks[at].takes != blocks[at].gives or len(blocks) == 1:
         return True
     shorter = chain([*blocks[:at], *blocks[at + 1 :]])
-    whole, differing = chain(blocks), 0
+    whole = chain(blocks)
     values = {name: random.Random(name).choice(allowed) for name, allowed in whole.parameters.items()}
     # The parameters of the blocks behind it are counted one lower there.
     moved = {_moved_back(name, at + 1): value for name, value in values.items() if not name.endswith(str(at + 1))}
