@@ -198,7 +198,7 @@ class CodeTests(_CodingTask):
     A program is a row of typed blocks (conditions, measures, groups, tables, texts, spans, grids, graphs, schedules,
     grammars), or a class whose methods follow rules that meet. Descriptions, reference solutions and hidden tests are
     made from this structure. No kind of program is in two splits: no sequence of operations of the test split is one of
-    the train split, whatever its conditions and numbers, and at level 5 no class. ``holdout="tasks"`` divides the
+    the train split, whatever its conditions and numbers, and no class of level 5. ``holdout="tasks"`` divides the
     single programs instead.
 
     Observation: the description and the visible tests; then what the last program gave for each of them.

@@ -8,6 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from rlvr.envs.agentic.programs.families import BLOCKS
+
+from .block_readings import reading
+
 Rules = Mapping[str, str]
 Values = Mapping[str, Any]
 
@@ -369,6 +373,55 @@ class Stock:
         return [n for _, n in sorted((-held["count"], held["number"]) for held in self.reserved)]
 
 
+class Collection:
+    """All classes of blocks."""
+
+    def __init__(self, rules: Rules, p: Values) -> None:
+        self.rules, self.p = rules, p
+        self.held: list[Any] = []
+        self.added = 0
+
+    def _through(self, method: str) -> Any:
+        value: Any = list(self.held)
+        for slot, name in self.rules.items():
+            if slot.rstrip("12") == method:
+                own = {parameter: self.p[f"{parameter}_{slot}"] for parameter in BLOCKS[name].parameters}
+                value = reading(name)(value, own)
+        return value
+
+    def add(self, *given: Any) -> int:
+        new, enter, full = given[0] if len(given) == 1 else [*given], self.rules["enter"], self.rules["full"]
+        if full == "refuse" and len(self.held) == self.p["most_full"]:
+            return len(self.held)
+        if enter == "again" and new in self.held:
+            at = self.held.index(new)
+            self.held = self.held[:at] + self.held[at + 1 :]
+        if enter == "front":
+            self.held = [new, *self.held]
+        elif enter != "once" or self.held.count(new) == 0:
+            self.held = [*self.held, new]
+        self.added += 1
+        long = full == "overflow" and not len(self.held) <= self.p["most_full"]
+        if long or (full == "nth" and self.added in range(0, 99, self.p["every_full"])):
+            self.change()
+        return len(self.held)
+
+    def take(self) -> Any:
+        if self.held == []:
+            return None
+        at = {"first": 0, "last": -1, "middle": len(self.held) >> 1}[self.rules["leave"]]
+        gone, before = self.held[at], self.held[:at]
+        self.held = [*before, *self.held[len(before) + 1 :]]
+        return gone
+
+    def change(self) -> int:
+        self.held = self._through("change")
+        return len(self.held)
+
+    def view(self) -> Any:
+        return self._through("view")
+
+
 READINGS: Mapping[str, Callable[[Rules, Values], Any]] = {
     reading.__name__: reading for reading in (Accounts, TaskQueue, Cache, Calendar, Editor, Stock)
 }
@@ -377,7 +430,7 @@ READINGS: Mapping[str, Callable[[Rules, Values], Any]] = {
 def read_calls(signature: str, calls: Sequence[tuple[str, Sequence[Any]]], values: Values) -> list[Any]:
     """What the descriptions make of calls of a new object: its state is what the calls that count have led to."""
     entry, *parts = signature.split(":")
-    rules = dict(part.split("_") for part in parts)
+    rules = dict(part.split("_", 1) for part in parts)
     results: list[Any] = []
     past: list[tuple[str, Sequence[Any]]] = []
     marks: list[int] = []
@@ -393,6 +446,6 @@ def read_calls(signature: str, calls: Sequence[tuple[str, Sequence[Any]]], value
             marks = marks if rules["history"] == "repeated" else marks[:-1]
         else:
             past = [*past, (name, arguments)]
-            instance = READINGS[entry](rules, values)
+            instance = READINGS.get(entry, Collection)(rules, values)
             results.append([getattr(instance, each)(*given) for each, given in past][-1])
     return results

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import random
 import re
 from collections import Counter
 from itertools import islice
 from pathlib import Path
+from types import ModuleType
 
 import gymnasium as gym
 import pytest
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 
 from rlvr.envs.agentic import coding_tasks, mutations
 from rlvr.envs.agentic.coding_tasks import CodeRepair, CodeTests, CodingState, exercise_of
-from rlvr.envs.agentic.programs import walks
+from rlvr.envs.agentic.programs.block_classes import COLLECTIONS
 from rlvr.envs.agentic.programs.classes import slots_of
 from rlvr.envs.agentic.programs.families import BLOCKS, CORES, LEVELS, family_of
 from rlvr.envs.agentic.programs.structure import chain, filled
@@ -31,6 +33,18 @@ SOME = SIGNATURES[::12]
 SWEEPS = pytest.mark.parametrize("signatures", [SOME, pytest.param(SIGNATURES, marks=pytest.mark.slow)], ids=len)
 BOTH = ("rlvr/CodeTests-v0", "rlvr/CodeRepair-v0")
 held = pytest.mark.skipif(not any(probes.probe_tier(t).holds for t in probes.NATIVE), reason="no sandbox tier holds")
+
+
+def _walks() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("code_signatures", ROOT / "benchmarks" / "code_signatures.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+walks = _walks()
 
 
 def drawn(level: int, index: int, seed: int, broken: bool = False) -> CodingState:
@@ -64,6 +78,8 @@ def test_there_are_as_many_signatures_as_the_docs_say_and_none_is_in_two_splits(
     assert len(set(signatures)) == len(signatures) >= 400
     test = {signature for level in range(1, 6) for signature in signatures_of(level, "test")}
     assert len(test) >= 80
+    classes = [{family_of(each).kind for each in signatures_of(5, split)} for split in ("train", "test")]
+    assert (len(classes[0]) >= 60, len(classes[1]) >= 12) == (True, True)
     assert not {family_of(each).kind for each in test} & {
         family_of(each).kind for level in range(1, 6) for each in signatures_of(level, "train")
     }
@@ -90,7 +106,9 @@ def test_a_kind_is_in_one_split_and_with_holdout_tasks_a_program_is(env_id):
 def test_the_signatures_are_those_that_the_walks_find():
     for level in range(1, 5):
         assert tuple(islice(walks.chain_signatures(level), 2)) == LEVELS[level - 1][:2]
-    assert next(walks.class_signatures()) == LEVELS[4][0]
+    assert next(walks.core_signatures()) == LEVELS[4][0]
+    found = tuple(islice(walks.block_class_signatures(), 2))
+    assert found == tuple(each for each in LEVELS[4] if each.split(":")[0] in COLLECTIONS)[:2]
 
 
 def masked(code: str) -> str:
@@ -110,7 +128,7 @@ def disagreements(signature: str, seed: int) -> list[tuple[object, object, objec
     values = {name: rng.choice(allowed) for name, allowed in family.parameters.items()}
     _, cases = walks.drawn(rng, family)
     results = mutations.results(filled(family.source, values), family.entry, cases, fuel=walks.FUEL)
-    if family.entry in CORES:
+    if family.entry in CORES or family.entry in COLLECTIONS:
         read = [read_calls(signature, case[0], values) for case in cases]
     else:
         read = [read_through(signature.split(":")[1:], case[0], values) for case in cases]

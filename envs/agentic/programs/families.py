@@ -1,6 +1,6 @@
 """The families of programs of each level, by their signatures: chains of blocks, and at level 5 classes.
 
-``signatures.txt`` lists them, as ``walks`` found them.
+``signatures.txt`` lists them, as ``benchmarks/code_signatures.py`` found them.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from rlvr.envs.agentic.programs.block_classes import COLLECTIONS, collection_family
 from rlvr.envs.agentic.programs.class_cores import ACCOUNTS, CACHE, QUEUE
 from rlvr.envs.agentic.programs.class_cores_ordered import CALENDAR, EDITOR, STOCK
 from rlvr.envs.agentic.programs.classes import Core, class_family, slots_of
@@ -40,4 +41,6 @@ def family_of(signature: str) -> Family:
     if core := CORES.get(first):
         rules = {f"{slot}_{rule.name}": (slot, rule) for slot, rules in slots_of(core).items() for rule in rules}
         return class_family(core, dict(rules[part] for part in parts))
+    if first in COLLECTIONS:
+        return collection_family(first, dict(part.split("_", 1) for part in parts), BLOCKS)
     return chain([BLOCKS[part] for part in parts])

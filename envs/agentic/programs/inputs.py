@@ -92,9 +92,11 @@ def _lines(rng: random.Random) -> list[str]:
 
 
 def _arguments(rng: random.Random, kind: str) -> list[Any]:
-    """Arguments of a method: a name, a short text, a span, or an integer of a range."""
-    if kind == "name":
-        return [rng.choice(NAMES[:4])]
+    """Arguments of a method: a name, a word, a short text, a span, a group, or an integer of a range."""
+    if kind in ("name", "word"):
+        return [rng.choice(NAMES[:4] if kind == "name" else WORDS)]
+    if kind == "group":
+        return [[rng.randint(-9, 14) for _ in range(rng.randint(1, 4))]]
     if kind == "text":
         return ["".join(rng.choices("abc", k=rng.randint(1, 4)))]
     if kind == "span":
@@ -142,5 +144,10 @@ MAKERS: Mapping[str, Callable[[random.Random], Any]] = {
     "Cache": _calls("put name 1..9", "put name 1..9", "get name", "get name", "drop 0..6", "keys"),
     "Calendar": _calls("book span", "book span", "cancel 1..4", "extend 1..4 1..3", "busy"),
     "Editor": _calls("write text", "write text", "erase 1..3", "move -4..3", "undo", "show"),
+    "Numbers": _calls(*["add -9..14"] * 5, "take", "change", "view"),
+    "Words": _calls(*["add word"] * 5, "take", "change", "view"),
+    "Pairs": _calls(*["add name -4..10"] * 5, "take", "change", "view"),
+    "Spans": _calls(*["add span"] * 5, "take", "change", "view"),
+    "Groups": _calls(*["add group"] * 5, "take", "change", "view"),
     "Stock": _calls("supply name 1..9", "reserve name 1..7", "ship 1..4", "tick"),
 }

@@ -1,25 +1,30 @@
 """How the signatures of CodeTests and CodeRepair are found: walks through the blocks, and trials of what comes of them.
 
-``python -m rlvr.envs.agentic.programs.walks`` writes ``signatures.txt`` anew, in about two minutes.
+    python benchmarks/code_signatures.py
+
+writes ``envs/agentic/programs/signatures.txt`` anew, in about three minutes.
 """
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rlvr.envs.agentic import mutations
-from rlvr.envs.agentic.programs.classes import class_family, slots_of
-from rlvr.envs.agentic.programs.families import BLOCKS, CORES
+from rlvr.envs.agentic.programs.block_classes import COLLECTIONS, RULES
+from rlvr.envs.agentic.programs.classes import slots_of
+from rlvr.envs.agentic.programs.families import BLOCKS, CORES, family_of
 from rlvr.envs.agentic.programs.inputs import MAKERS
 from rlvr.envs.agentic.programs.structure import CodeBlock, Family, chain, filled, is_long
 
-CHAINS, CLASSES = 260, 50  # signatures of a level, and of a core at level 5
+SIGNATURES = Path(__file__).parents[1] / "envs" / "agentic" / "programs" / "signatures.txt"
+CHAINS, CORE_CLASSES, BLOCK_CLASSES = 260, 20, 180  # signatures of a level; at level 5 of each core, and of blocks
 SEEDS, INPUTS, FUEL = 3, 40, 3_000
 MIN_DIFFERENT, MAX_COMMON = 8, 0.4  # results of a program: how many differ, and the share of the most common
 
@@ -149,17 +154,91 @@ def chain_signatures(level: int) -> Iterator[str]:
             tried.add(family.name)
 
 
-def class_signatures() -> Iterator[str]:
-    """`CLASSES` signatures of each core."""
+def core_signatures() -> Iterator[str]:
+    """`CORE_CLASSES` signatures of each core."""
     for core in CORES.values():
         slots = slots_of(core)
         fillings = list(itertools.product(*slots.values()))
         random.Random(core.entry).shuffle(fillings)
-        families = (class_family(core, dict(zip(slots, rules, strict=True))) for rules in fillings)
-        yield from itertools.islice((family.name for family in families if is_telling(family)), CLASSES)
+        names = (_signature(core.entry, {s: r.name for s, r in zip(slots, rules, strict=True)}) for rules in fillings)
+        yield from itertools.islice((name for name in names if is_telling(family_of(name))), CORE_CLASSES)
+
+
+def _signature(entry: str, rules: Mapping[str, str]) -> str:
+    return ":".join((entry, *(f"{slot}_{name}" for slot, name in rules.items())))
+
+
+def block_class_signatures() -> Iterator[str]:
+    """Signatures of classes of blocks, no two of one kind, without end."""
+    rng, kinds = random.Random("classes of blocks"), set[str]()
+    while True:
+        entry = rng.choice(list(COLLECTIONS))
+        if rules := _drawn_rules(rng, entry):
+            family = family_of(_signature(entry, rules))
+            if family.kind not in kinds and is_telling(family) and _all_matter(entry, rules):
+                kinds.add(family.kind)
+                yield family.name
+
+
+def _drawn_rules(rng: random.Random, entry: str) -> dict[str, str] | None:
+    """A rule for each slot, and one or two blocks each that ``change`` and ``view`` go through."""
+    kind = COLLECTIONS[entry].type
+    same = [block for block in BLOCKS.values() if block.takes == kind == block.gives and not _grows(block)]
+    changes, views = list[CodeBlock](), list[CodeBlock]()
+    for chosen, blocks in ((changes, lambda _: same), (views, _blocks_of)):
+        takes = kind
+        for _ in range(rng.choice((1, 2, 2))):
+            fits = [block for block in blocks(takes) if _fits([*changes, *views], block, last=chosen is views)]
+            if not fits or takes in ("value", "line"):
+                break
+            frame = rng.choice(sorted({block.frame for block in fits}))
+            chosen.append(rng.choice([block for block in fits if block.frame == frame]))
+            takes = chosen[-1].gives
+    if not changes or not views:
+        return None
+    rules = {slot: rng.choice(fills).name for slot, fills in RULES.items()}
+    steps = {f"{slot}{at}": b.name for slot, bs in (("change", changes), ("view", views)) for at, b in enumerate(bs, 1)}
+    return {**{slot: rules[slot] for slot in RULES if slot != "history"}, **steps, "history": rules["history"]}
+
+
+def _blocks_of(kind: str) -> list[CodeBlock]:
+    return [block for block in BLOCKS.values() if block.takes == kind]
+
+
+def _grows(block: CodeBlock) -> bool:
+    """Whether numbers grow without bound if it is applied again and again."""
+    return block.frame in ("running", "steps") or block.name.endswith(("_square", "_scaled"))
+
+
+def _all_matter(entry: str, rules: Mapping[str, str]) -> bool:
+    """Whether each block that can be left out, and each rule that has a plain form, changes some results."""
+    whole = family_of(_signature(entry, rules))
+    values = {name: random.Random(name).choice(allowed) for name, allowed in whole.parameters.items()}
+    _, cases = drawn(random.Random(0), whole)
+    results = mutations.results(filled(whole.source, values), whole.entry, cases, fuel=FUEL)
+    for slot, name in rules.items():
+        left_out = {each: rule for each, rule in rules.items() if each != slot}
+        if slot == "full" and name != "plain":
+            left_out = {**rules, "full": "plain"}
+        elif name not in BLOCKS or BLOCKS[name].takes != BLOCKS[name].gives or not _is_one_of_two(slot, rules):
+            continue
+        family = family_of(_signature(entry, left_out))
+        others = mutations.results(filled(family.source, values), family.entry, cases, fuel=FUEL)
+        if sum(repr(one) != repr(other) for one, other in zip(results, others, strict=True)) < INPUTS // 8:
+            return False
+    return True
+
+
+def _is_one_of_two(slot: str, rules: Mapping[str, str]) -> bool:
+    return sum(other[:-1] == slot[:-1] for other in rules) == 2
+
+
+def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    lines = [f"{level} {name}" for level in range(1, 5) for name in itertools.islice(chain_signatures(level), CHAINS)]
+    classes = itertools.chain(core_signatures(), itertools.islice(block_class_signatures(), BLOCK_CLASSES))
+    SIGNATURES.write_text("\n".join([*lines, *(f"5 {name}" for name in classes)]) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    lines = [f"{level} {name}" for level in range(1, 5) for name in itertools.islice(chain_signatures(level), CHAINS)]
-    lines += [f"5 {name}" for name in class_signatures()]
-    Path(__file__).with_name("signatures.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    main()
