@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import pickle
+import subprocess
+import sys
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import gymnasium as gym
@@ -560,3 +564,15 @@ def test_sessions_are_as_many_as_there_are_handles():
 
 def test_a_fault_has_a_status():
     assert ToolFault("x").status == "env_error"
+
+
+def test_bm25s_is_imported_without_jax(tmp_path: Path) -> None:
+    """It computes with JAX as it is imported, and JAX takes three quarters of a GPU."""
+    (tmp_path / "jax").mkdir()
+    (tmp_path / "jax" / "__init__.py").write_text("lax = None")
+    (tmp_path / "jax" / "lax.py").write_text("raise SystemExit('JAX was imported')")
+    program = "from rlvr.envs.tools.search import require_bm25; require_bm25(); import jax; assert jax.lax is None"
+    run = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
