@@ -114,8 +114,10 @@ def _hour_and_minute(time: re.Match[str]) -> str:
     return f"{hour % 12 + (12 if time[3] in 'pP' else 0)} {time[2]}"
 
 
-def refuse_other_kinds(parts: Sequence[str], gold: Sequence[str], question: str) -> None:
+def refuse_other_kinds(parts: Sequence[str], gold: Sequence[str], question: str, listed: bool) -> None:
     """Refuse words for numbers, numbers for words, and words that a question does not have which has all of its answer.
+
+    Where ``listed``, parts stand between commas: one that the question has makes others names that were made up.
 
     Raises:
         ValueError: a part is of another kind; it is not read, whereas another part of the same kind is wrong.
@@ -129,6 +131,8 @@ def refuse_other_kinds(parts: Sequence[str], gold: Sequence[str], question: str)
         strangers = [part for part in strangers if part not in vocabulary] if vocabulary >= words else []
     if words and max(map(len, words)) == 1:  # where letters are asked for, any letter is of their kind
         strangers = [part for part in strangers if len(part) > 1 or not part.isalpha()]
+    elif words and listed and len(strangers) < len(parts):
+        strangers = [part for part in strangers if _NUMBER.fullmatch(part)]
     if strangers:
         raise ValueError(f"{strangers[0][:40]!r} is no {'word of the question' if words else 'number'}")
 
@@ -170,7 +174,7 @@ class ListAnswerTask(CheckedAnswerTask):
             parts = ["".join(parts)]  # written in groups
         if are_dates and not all(map(ISO.fullmatch, parts)):
             raise ValueError("the answer is not a list of dates")
-        refuse_other_kinds(parts, gold, question.text)
+        refuse_other_kinds(parts, gold, question.text, listed="," in answer)
         if self.ordered:
             return None if parts == gold else "wrong list"
         return None if sorted(parts) == sorted(gold) else "wrong list"

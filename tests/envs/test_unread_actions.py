@@ -149,3 +149,15 @@ def test_a_word_of_another_kind_than_the_answer_is_unread_and_another_of_its_kin
 def test_a_letter_that_the_question_lacks_is_wrong_where_letters_are_asked_for(answer: str, status: str) -> None:
     task, question = ListAnswerTask(), Question("Which of a, b and c follow?", ("a", "b"))
     assert task.judge(question, f"\\boxed{{{answer}}}").status == status
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        ("Eli, Ben", "wrong"), ("ben, Hal", "wrong"), ("Ben", "unparsable"), ("Ben, Ken", "unparsable"),
+        ("Eli, 7", "unparsable"), ("I do not know Eli", "unparsable"),
+    ],
+)  # fmt: skip
+def test_a_name_made_up_beside_names_of_the_question_is_wrong(answer: str, status: str) -> None:
+    task, question = ListAnswerTask(), Question("Eli is a parent of Bea and Hal. Who are his children?", ("Bea", "Hal"))
+    assert task.judge(question, f"\\boxed{{{answer}}}").status == status
