@@ -4,6 +4,7 @@
     python benchmarks/abilities.py                             # what is missing of every id at level 1
     python benchmarks/abilities.py --ids Lines Median --levels 1 2 3 --stages zero-shot imitation
     python benchmarks/abilities.py --model FOLDER --minutes 30 # another model; no row is begun after 30 minutes
+    python benchmarks/abilities.py --device cuda --workers 6   # so many processes, each with the model, share a GPU
 
 A row is one stage of one level. It is appended to ``abilities.jsonl`` when it is measured, and the section of
 ``cards.md`` is written anew: a run may be killed at any time and begun again, and two may share a file. Cheap ids come
@@ -22,11 +23,14 @@ import argparse
 import copy
 import itertools
 import json
+import multiprocessing
+import os
 import statistics
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +53,7 @@ GROUP = 8  # samples of a task
 RANK = 8  # of the adapters
 DEMONSTRATIONS = 16  # that the expert's lengths are taken from
 LEAST_REPLY, REPLY_SHARE = 24, 1.5  # tokens that a reply may take, and of the expert's longest
-SEQUENCES = 32  # sampled at once
+SEQUENCES = {"cpu": 32}  # sampled at once; 64 on a GPU
 SEED = 0
 HEADING = "\n## What a real model can do\n"
 INTRODUCTION = f"""{HEADING}
@@ -62,6 +66,8 @@ groups of {GROUP} whose rewards *differ*, replies that were not read (*unread*) 
 *invalid* episodes.
 """
 Row = dict[str, Any]
+OPTIONS: argparse.Namespace  # of a worker
+POLICY: Policy
 
 
 class Policy:
@@ -77,7 +83,7 @@ class Policy:
     def agent(self, model: Any, max_new_tokens: int) -> Any:
         from rlvr.agents.models.transformers import TransformersAgent
 
-        limits = {"max_new_tokens": max_new_tokens, "max_sequences": SEQUENCES}
+        limits = {"max_new_tokens": max_new_tokens, "max_sequences": SEQUENCES.get(self.model.device.type, 64)}
         return TransformersAgent(model, self.tokenizer, seed=SEED, **limits)
 
     def imitating(self, env_id: str, level: int, steps: int, batch_size: int) -> tuple[Any, Row]:
@@ -169,7 +175,8 @@ def measure(policy: Policy, expert: Row, stage: str, options: argparse.Namespace
     }
     row: Row = {name: expert[name] for name in ("id", "family", "level")} | {"stage": stage}
     row |= {"episodes": len(episodes), "tasks": tasks, **{name: round(value, 4) for name, value in shares.items()}}
-    row |= {"max_new_tokens": expert["max_new_tokens"], **facts}
+    row |= {"max_new_tokens": expert["max_new_tokens"], **facts, "device": options.device}
+    row |= {"model": Path(policy.name).name, "chat_template": options.chat_template or "own"}
     return row | {"cpu_seconds": round(time.process_time() - started, 1)}, episodes
 
 
@@ -271,27 +278,75 @@ def in_turn(experts: Sequence[Row]) -> list[Row]:
     return [row for *_, row in sorted(ranked, key=lambda item: item[:2])]
 
 
-def missing(policy: Policy, options: argparse.Namespace, end: float) -> Iterator[tuple[Row, str]]:
-    """The expert's row and the stage of what has not been measured. What the expert takes is found out first."""
-    name = Path(policy.name).name
-    rows = [row for row in read(options.out) if row["model"] == name]
-    experts = {(row["id"], row["level"]): row for row in rows if row["stage"] == "expert"}
-    for env_id, level in itertools.product(ids(options.ids), options.levels):
-        if (env_id, level) in experts or time.monotonic() > end:
-            continue
-        try:
-            experts[env_id, level] = row = expert_row(policy, env_id, level) | {"model": name}
-        except Exception as error:  # of one id: its data set, a package, a program; the others are measured
-            print(f"{env_id}, level {level}: {str(error)[:160]}", file=sys.stderr, flush=True)
-            continue
-        append(options.out, row)
-    asked = {*itertools.product(ids(options.ids), options.levels)}
-    playable = [row for key, row in experts.items() if key in asked and cost(row) <= options.most_tokens]
-    measured = {(row["id"], row["level"], row["stage"]) for row in rows}
-    for expert, stage in itertools.product(in_turn(playable), options.stages):
-        has_split = stage != "imitation" or "train" in expert["splits"]
-        if has_split and (expert["id"], expert["level"], stage) not in measured:
-            yield expert, stage
+class Measurements:
+    """What is missing of the asked rows, measured by processes that each hold the model."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options, self.name = options, Path(options.model).name
+        self.asked = [*itertools.product(ids(options.ids), options.levels)]
+        self.rows = [row for row in read(options.out) if row["model"] == self.name]
+        self.experts = {(row["id"], row["level"]): row for row in self.rows if row["stage"] == "expert"}
+        self.failed = False
+
+    def experts_missing(self) -> list[tuple[str, int]]:
+        return [key for key in self.asked if key not in self.experts]
+
+    def stages_missing(self) -> Iterator[tuple[Row, str]]:
+        playable = [self.experts[key] for key in self.asked if key in self.experts]
+        measured = {(row["id"], row["level"], row["stage"]) for row in self.rows}
+        cheap = [expert for expert in playable if cost(expert) <= self.options.most_tokens]
+        for expert, stage in itertools.product(in_turn(cheap), self.options.stages):
+            has_split = stage != "imitation" or "train" in expert["splits"]
+            if has_split and (expert["id"], expert["level"], stage) not in measured:
+                yield expert, stage
+
+    def run(self) -> None:
+        """First what the experts take, as it decides what is played and in which order."""
+        context, options = multiprocessing.get_context("spawn"), self.options
+        with ProcessPoolExecutor(options.workers, context, start_worker, (options,)) as pool:
+            for row in self._done(pool, expert_job, self.experts_missing()):
+                self.experts[row["id"], row["level"]] = row
+            for _ in self._done(pool, stage_job, [*self.stages_missing()]):
+                write_page(options.out)
+
+    def _done(self, pool: ProcessPoolExecutor, job: Any, tasks: Sequence[tuple[Any, Any]]) -> Iterator[Row]:
+        waiting = {pool.submit(job, *task): task for task in tasks}
+        for future in as_completed(waiting):
+            try:
+                row = future.result()
+            except Exception as error:  # of one row: its data set, a package, a program; the others are measured
+                print(f"{waiting[future]}: {str(error)[:160]}", file=sys.stderr, flush=True)
+                self.failed = True
+                continue
+            if row is not None:
+                append(self.options.out, row)
+                print(json.dumps(row), flush=True)
+                yield row
+
+
+def start_worker(options: argparse.Namespace) -> None:
+    """In a process of its own: the model, once."""
+    global OPTIONS, POLICY
+    if options.device == "cpu":
+        import torch
+
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // options.workers))
+    OPTIONS, POLICY = options, Policy(options.model, options.device, options.chat_template)
+
+
+def expert_job(env_id: str, level: int) -> Row | None:
+    return None if time.time() > OPTIONS.end else expert_row(POLICY, env_id, level) | {"model": Path(POLICY.name).name}
+
+
+def stage_job(expert: Row, stage: str) -> Row | None:
+    if time.time() > OPTIONS.end:
+        return None
+    row, episodes = measure(POLICY, expert, stage, OPTIONS)
+    if folder := OPTIONS.transcripts:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{expert['id'].split('/')[-1]}-{expert['level']}-{stage}.jsonl"
+        path.write_text("".join(json.dumps(e.to_dict()) + "\n" for e in episodes), encoding="utf-8")
+    return row
 
 
 def main() -> int:
@@ -299,6 +354,7 @@ def main() -> int:
     parser.add_argument("--model", default=str(ROOT / "models" / "smollm2"), help="folder, or name on the hub")
     parser.add_argument("--chat-template", default="", help="in place of the tokenizer's own, as model.chat_template")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--workers", type=int, default=1, help="processes, each with the model")
     parser.add_argument("--ids", nargs="+", default=[], help="ids, or their names; all without")
     parser.add_argument("--levels", nargs="+", type=int, default=[1])
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES)
@@ -312,27 +368,12 @@ def main() -> int:
     options = parser.parse_args()
     if options.episodes < GROUP:
         parser.error(f"--episodes {options.episodes}: at least {GROUP}, the samples of one task")
-    end = time.monotonic() + 60 * options.minutes
-    policy = Policy(options.model, options.device, options.chat_template)
-    failed = False
-    for expert, stage in missing(policy, options, end):
-        if time.monotonic() > end:
-            break
-        try:
-            row, episodes = measure(policy, expert, stage, options)
-        except Exception as error:  # of one row: the others are measured
-            print(f"{expert['id']}, level {expert['level']}, {stage}: {str(error)[:160]}", file=sys.stderr, flush=True)
-            failed = True
-            continue
-        row |= {"model": Path(policy.name).name, "chat_template": options.chat_template or "own"}
-        append(options.out, row)
-        write_page(options.out)
-        print(json.dumps(row), flush=True)
-        if options.transcripts:
-            options.transcripts.mkdir(parents=True, exist_ok=True)
-            path = options.transcripts / f"{expert['id'].split('/')[-1]}-{expert['level']}-{stage}.jsonl"
-            path.write_text("".join(json.dumps(e.to_dict()) + "\n" for e in episodes), encoding="utf-8")
-    return int(failed)
+    if options.workers < 1:
+        parser.error(f"--workers {options.workers}: at least 1")
+    options.end = time.time() + 60 * options.minutes
+    measurements = Measurements(options)
+    measurements.run()
+    return int(measurements.failed)
 
 
 if __name__ == "__main__":
