@@ -107,6 +107,7 @@ class PresetLoss(Protocol):
         max_length: float | None = ...,
         sequence_id: Numbers | None = ...,
         entropy: Tensor | None = ...,
+        covariant: Numbers | None = ...,
         denominators: Denominators | None = ...,
         epsilon_lower: float | None = ...,
         epsilon_upper: float | None = ...,
@@ -139,6 +140,8 @@ topr_loss: PresetLoss
 gspo_loss: PresetLoss
 gspo_token_loss: PresetLoss
 gmpo_loss: PresetLoss
+clip_cov_loss: PresetLoss
+kl_cov_loss: PresetLoss
 sapo_loss: PresetLoss
 kimi_loss: PresetLoss
 intellect2_loss: PresetLoss

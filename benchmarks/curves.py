@@ -106,6 +106,7 @@ def measure(task: str, algorithm: str, seed: int, work: Path, change: dict[str, 
     return {
         "success": [round(record["success"], 4) for record in steps],
         "reward": [round(record["reward"], 4) for record in steps],
+        **({"entropy": [round(record["entropy"], 4) for record in steps]} if "entropy" in steps[0] else {}),
         "cpu_seconds": round(time.process_time() - cpu, 2),
     }
 

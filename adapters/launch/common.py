@@ -43,12 +43,14 @@ KEPT_HERE = {
     "sampler.tolerance": "the trainer does not compare its engines' log-probabilities with its own after a sync",
 }
 OF_AN_ADVANTAGE = ("overrides.alpha", "overrides.group_keep", "overrides.pass_k", "overrides.continuations")
-BOUNDS = ("clip_low", "clip_high", "dual_clip", "ratio_min", "ratio_max", "tau", "gate")
+BOUNDS = ("clip_low", "clip_high", "dual_clip", "ratio_min", "ratio_max", "tau", "gate", "cov_share", "cov_bounds")
 # Without an effect on a config that leaves them out; with one, the trainer does as the text says all the same.
 OF_OUR_LEARNER = {
     "model.adapter": "adapters begin anew",
     "learner.reference_every": "the reference policy stays that of the start",
     "learner.kl_coef_end": "the coefficient of the KL term stays as it is",
+    "learner.entropy_target": "the coefficient of the entropy bonus stays as it is",
+    "learner.entropy_step": "the coefficient of the entropy bonus stays as it is",
     "learner.ema": "the last weights are the policy, not an average",
 }
 ONE_UPDATE = "with one update a batch the ratio is 1, and its gradient that of log pi"
@@ -118,6 +120,8 @@ def classify_rest(t: Translation) -> None:
             _lengthless(t)
         elif name == "overrides.behaviour_penalty":
             t.changes(name, f"{t.engine} adds no square of the log-ratio to the behaviour policy")
+        elif name == "overrides.entropy_share":
+            t.changes(name, f"{t.engine} learns from tokens of any entropy")
         elif name == "overrides.observation_coef":
             t.changes(name, f"{t.engine} learns from no observation")
         elif name in OF_AN_ADVANTAGE:

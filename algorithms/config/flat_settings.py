@@ -12,11 +12,12 @@ from rlvr.algorithms.recipe.episode_filter import FILTERS
 from rlvr.algorithms.recipe.presets import Preset
 
 _DESCRIBE = ("name", "arxiv", "note", "filters")  # filters are in selection.filters
-_BOUNDS = ("clip_low", "clip_high", "dual_clip", "ratio_min", "ratio_max", "tau", "gate")
+_BOUNDS = ("clip_low", "clip_high", "dual_clip", "ratio_min", "ratio_max", "tau", "gate", "cov_share", "cov_bounds")
 # What a choice of the advantage is when it has no effect.
 _NEUTRAL = {
     "gamma": 1.0, "lam": 1.0, "whiten": False, "alpha": 1.0, "group_keep": None, "pass_k": None, "continuations": None,
     "behaviour_penalty": 0.0, "entropy_coef": 0.0, "observation_coef": 0.0, "corrections": (),
+    "entropy_share": 1.0,
 }  # fmt: skip
 
 
@@ -63,6 +64,8 @@ def idle_settings(config: TrainConfig) -> frozenset[str]:
     names = {f"overrides.{name}" for name in idle}
     if not preset.critic:
         names |= {"critic.width", "critic.lr", "critic.epochs"}
+    if config.learner.entropy_target is None:
+        names.add("learner.entropy_step")
     filters = [FILTERS[name] for name in config.filters()]
     without_effect = {each.name for each in filters if each.idle(config, endless=False)}
     names |= {f"selection.filters.{name}" for name in without_effect}

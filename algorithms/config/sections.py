@@ -318,6 +318,11 @@ class LearnerSection(Section):
     # c_s = c_1 (c_S / c_1)^((s - 1) / (S - 1)): magnetic mirror descent with a temperature that falls, 2206.05825
     kl_coef_end: float | None = Field(default=None, gt=0)
     """The KL term's coefficient at the last step; from overrides.kl_coef it gets there geometrically. null keeps it."""
+    # alpha_k = c_k 1[H_k <= target], c_k+1 = c_k + step sign(target - H_k): Skywork-OR1, 2505.22312
+    entropy_target: float | None = Field(default=None, gt=0)
+    """Nats a token below which an entropy bonus is on; it begins at overrides.entropy_coef. null leaves it as it is."""
+    entropy_step: float = Field(default=0.005, gt=0)
+    """By how much that coefficient rises in each step below the target, and falls above it."""
     # a <- d a + (1 - d) theta after each step: 1412.6980; R-NaD, 2206.15378, plays and saves such an average
     ema: float = Field(default=0.0, ge=0, lt=1)
     """Decay of an exponential moving average of the weights, which is evaluated and saved for the policy; 0: none."""

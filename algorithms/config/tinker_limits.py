@@ -56,6 +56,8 @@ def why_not(config: Any, preset: Any) -> str:
     # Frozen copies of the policy are played by copies of its weights.
     if {"self", "pool"} & {*map(str, config.env.settings.get("opponents") or ())}:
         return "env.settings.opponents: the opponents self and pool need the weights here: name bots or an endpoint"
+    if config.learner.entropy_target is not None:
+        return "learner.entropy_target: a Tinker service gives no entropies: leave it out"
     return _why_not_preset(config.algorithm, preset)
 
 
@@ -71,6 +73,8 @@ def _why_not_preset(name: str, preset: Any) -> str:
     # H(pi) is a sum over the vocabulary.
     if preset.entropy_coef:
         return "overrides.entropy_coef: a Tinker service gives no entropies: set it to 0"
+    if preset.entropy_share < 1:
+        return "overrides.entropy_share: a Tinker service gives no entropies: set it to 1"
     # Its losses are sums over the sampled tokens.
     if preset.observation_coef:
         return "overrides.observation_coef: a Tinker service trains sampled tokens alone: set it to 0"

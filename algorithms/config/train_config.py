@@ -178,6 +178,8 @@ class TrainConfig(Section):
                 f"learner.kl_coef_end {learner.kl_coef_end} needs a KL term, and {self.algorithm} has none here: set "
                 "overrides.kl_coef (and overrides.kl, such as k2), or leave it out"
             )
+        if learner.entropy_target is not None and not isinstance(ALGORITHMS[self.algorithm], Preset):
+            raise ValueError(f"learner.entropy_target sets a term of a policy loss, and {self.algorithm} is none")
         if learner.ema and (self.sampler.kind, self.schedule.kind) != ("transformers", "sync"):
             raise ValueError(
                 "learner.ema goes with sampler: transformers and schedule: sync, whose evaluations sample with the "

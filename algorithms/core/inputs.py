@@ -126,6 +126,10 @@ class LossInputs(Entries):
     entropy: Tensor | None = entry(
         "B, T", "entropy of the policy at each token, with gradient; or use .replace(entropy_coef=0.0)"
     )
+    uncertain: Tensor | None = entry(
+        "B, T", "bool, True on the tokens of highest entropy of the batch; or use .replace(entropy_share=1.0)"
+    )
+    covariant: Tensor | None = entry("B, T", "bool, True on the tokens that `preset.clip_rule.choose` gives")
     observations: Tensor | None = entry(
         "B, T", "bool, True on the observations of later turns; or use .replace(observation_coef=0.0)"
     )

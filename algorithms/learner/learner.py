@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from copy import deepcopy
@@ -14,6 +15,7 @@ from rlvr.algorithms.core.inputs import LossInputs
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
 from rlvr.algorithms.core.sequences import Denominators, count_denominators
 from rlvr.algorithms.learner.batch import Padded, TrainingBatch, pad
+from rlvr.algorithms.learner.entropy import uncertain_tokens
 from rlvr.algorithms.learner.head import SequenceScores
 from rlvr.algorithms.learner.layers import CompiledLayers, require_compiler
 from rlvr.algorithms.learner.memory import free_cached, is_out_of_memory
@@ -258,6 +260,10 @@ class Learner:
         """All sequences as one `Padded` on the CPU."""
         return pad(sequences, self.pad_id)
 
+    def entropies(self, padded: Padded) -> Tensor:
+        """[B, T] the entropy of the policy in nats at each sampled token, 0 elsewhere, on the CPU, without gradient."""
+        return self.fitting(padded, lambda: self._logprobs(padded, None, entropy=True))
+
     def logprobs(self, sequences: Sequence[TokenSequence] | Padded, model: Any = None) -> Tensor:
         """[B, T] the policy's log-probabilities of the sampled tokens, 0 elsewhere, on the CPU, without gradient.
 
@@ -266,7 +272,7 @@ class Learner:
         padded = sequences if isinstance(sequences, Padded) else self.pad(sequences)
         return self.fitting(padded, lambda: self._logprobs(padded, model))
 
-    def _logprobs(self, padded: Padded, model: Any, by_logprob_grads: bool = False) -> Tensor:
+    def _logprobs(self, padded: Padded, model: Any, by_logprob_grads: bool = False, entropy: bool = False) -> Tensor:
         columns = torch.zeros(padded.ids.shape)  # [B, T]
         layout = self._layout(model)
         score = self.scorer if model is None else Scorer(model, layout["share_prompts"])
@@ -279,8 +285,9 @@ class Learner:
                 options = (
                     {"logprob_grads": torch.zeros(micro.ids.shape, device=self.device)} if by_logprob_grads else {}
                 )
-                logprobs = score(micro.ids, micro.mask, self.temperature, **options).logprobs
-                columns[indices, : micro.ids.shape[1]] = logprobs.cpu()  # back in the order of the batch
+                scores = score(micro.ids, micro.mask, self.temperature, entropy=entropy, **options)
+                column = scores.entropy if entropy else scores.logprobs
+                columns[indices, : micro.ids.shape[1]] = column.cpu()  # back in the order of the batch
         if self.world.sharded:
             sharded: Any = self.scorer
             sharded.reshard()  # as no backward pass does
@@ -360,6 +367,21 @@ class Learner:
             batch = batch.replace(old_logprobs=self.logprobs(batch.padded))
         if "ref_logprobs" in needs and batch.inputs.ref_logprobs is None:
             batch = batch.replace(ref_logprobs=self.reference_logprobs(batch.padded))
+        return self._with_chosen(batch)
+
+    def _with_chosen(self, batch: TrainingBatch) -> TrainingBatch:
+        """With the tokens that the preset treats apart, chosen in the whole batch by the policy before the update."""
+        preset, mask = self.preset, batch.inputs.need("mask", "the learner")
+        if "uncertain" in preset.needs and batch.inputs.uncertain is None:
+            entropies = self.entropies(batch.padded)
+            batch = batch.replace(uncertain=uncertain_tokens(entropies, mask, preset.entropy_share))
+        if "covariant" in preset.needs and batch.inputs.covariant is None:
+            old, advantages = batch.inputs.old_logprobs, batch.inputs.need("advantages", "the learner")
+            old = self.logprobs(batch.padded) if old is None else old
+            advantages = (advantages if advantages.dim() > 1 else advantages[:, None]).expand(mask.shape)
+            # the draw follows from the tokens: a run that goes on from a checkpoint makes it again
+            seed = zlib.crc32(batch.padded.ids.cpu().numpy().tobytes())
+            batch = batch.replace(covariant=preset.clip_rule.choose(old, advantages, mask, preset, seed))
         return batch
 
     def update(self, batch: TrainingBatch, optimiser: Optimiser) -> dict[str, float]:

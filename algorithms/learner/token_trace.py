@@ -11,7 +11,7 @@ from rlvr.algorithms.core.lazy_torch import Tensor
 from rlvr.algorithms.core.sequences import Denominators
 from rlvr.algorithms.learner.batch import Padded, TrainingBatch
 
-LOGPROBS = ("old_logprobs", "ref_logprobs")
+COLUMNS = ("old_logprobs", "ref_logprobs", "uncertain", "covariant")
 
 
 def note_update(
@@ -30,7 +30,7 @@ def note_update(
         # weight_t = -dL/dlog pi_t, 0.0 - x so that no -0.0 is written          [T]
         weights = [0.0] * length if gradient is None else (0.0 - gradient[index, :length] / scale).tolist()
         trace |= {"weights": weights, "logprobs": logprobs[index, :length].tolist()}
-        for name in LOGPROBS:
+        for name in COLUMNS:
             if (column := getattr(inputs, name)) is not None:
                 trace[name] = column[index, :length].tolist()
         trace["denominators"] = counts(denominators, None if inputs.group is None else int(inputs.group[index]))

@@ -9,6 +9,7 @@ In the equations r is the ratio, A the advantage, sg a stop-gradient, pi(y) the 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
@@ -41,8 +42,8 @@ class PPOClip(ClipRule):
     """PPO's clip (1707.06347), on the ratio of tokens or of sequences; with a dual clip (1912.09729) if asked for."""
 
     name = "ppo"
-    ratio_levels = ("token", "sequence", "sequence_token", "product")
-    reads = ("clip_low", "clip_high", "dual_clip")  # distances from 1
+    ratio_levels: tuple[str, ...] = ("token", "sequence", "sequence_token", "product")
+    reads: tuple[str, ...] = ("clip_low", "clip_high", "dual_clip")  # distances from 1
 
     def loss(self, t: Terms, p: Choices) -> Clipped:
         """[B, T], or [R] where the ratio is one of sequences."""
@@ -186,6 +187,68 @@ class SAPOGate(ClipRule):
         return f"sapo {p.gate[0]:g}/{p.gate[1]:g}"
 
 
+class ClipCov(PPOClip):
+    """Clip-Cov (2505.22617): PPO's clip, and no gradient for a few tokens whose log pi and A agree."""
+
+    name = "clip_cov"
+    ratio_levels = ("token",)
+    reads = ("clip_low", "clip_high", "cov_share", "cov_bounds")
+    chooses = True
+
+    def choose(self, logprobs: Tensor, advantages: Tensor, mask: Tensor, p: Choices, seed: int = 0) -> Tensor:
+        """max(1, share N) tokens, drawn among those whose covariance lies between the bounds; all of fewer."""
+        covariances = _covariances(logprobs, advantages, mask)  # [B, T]
+        # I = draw(share N of {t : low < Cov_t < high})                [B, T]  Clip-Cov, 2505.22617
+        places = (mask & (covariances > p.cov_bounds[0]) & (covariances < p.cov_bounds[1])).nonzero()  # [n, 2]
+        order = torch.randperm(len(places), generator=torch.Generator().manual_seed(seed)).to(places.device)
+        places = places[order[: _chosen(p, mask)]]
+        chosen = torch.zeros_like(mask)
+        chosen[places[:, 0], places[:, 1]] = True
+        return chosen
+
+    def loss(self, t: Terms, p: Choices) -> Clipped:
+        # l_t = 0 where t is in I, else PPO's                          [B, T]  Clip-Cov, 2505.22617
+        return super().loss(dataclasses.replace(t, advantages=torch.where(_of(t), 0, t.advantages)), p)
+
+    def formula(self, p: Choices) -> str:
+        low, high = p.cov_bounds
+        return f"{super().formula(p)}, but 0 for {p.cov_share:g} of the tokens, drawn where {low:g} < Cov < {high:g}"
+
+    def summary(self, p: Choices) -> str:
+        return f"{super().summary(p).replace('ppo', 'clip_cov')}, {p.cov_share:g} of tokens"
+
+
+class KLCov(ClipRule):
+    """KL-Cov (2505.22617): no clip, and a KL to the old policy for the tokens whose log pi and A agree most."""
+
+    name = "kl_cov"
+    reads = ("tau", "cov_share")
+    chooses = True
+
+    def choose(self, logprobs: Tensor, advantages: Tensor, mask: Tensor, p: Choices, seed: int = 0) -> Tensor:
+        """The max(1, share N) tokens of highest covariance, and what ties with the last."""
+        covariances = torch.where(mask, _covariances(logprobs, advantages, mask), -math.inf)  # [B, T]
+        # I = {t : Cov_t among the share N highest}                     [B, T]  KL-Cov, 2505.22617
+        return mask & (covariances >= covariances.flatten().topk(_chosen(p, mask)).values[-1])
+
+    def loss(self, t: Terms, p: Choices) -> Clipped:
+        live = (t.advantages != 0) | _of(t)  # [B, T]
+        never = torch.zeros_like(t.sequences.mask)
+        # l_t = -A_t r_t + tau 1[t in I] |log r_t|                      [B, T]  KL-Cov, 2505.22617
+        penalty = p.tau * torch.where(_of(t), t.log_ratio.abs(), 0)  # [B, T]
+        return Clipped(-t.advantages * _exp_where(live, t.log_ratio) + penalty, never, never)
+
+    def formula(self, p: Choices) -> str:
+        return f"-A r, + {p.tau:g} |log r| for the {p.cov_share:g} of the tokens with the highest Cov"
+
+    def summary(self, p: Choices) -> str:
+        return f"kl_cov {p.tau:g}, {p.cov_share:g} of tokens"
+
+    def acts_without_advantage(self, p: Choices) -> bool:
+        """A is centred over the batch before it is compared."""
+        return p.tau > 0
+
+
 class GMPOClip(ClipRule):
     """GMPO (2507.20673): the geometric mean of ratios that are clipped per token, on one side, in logs."""
 
@@ -274,6 +337,28 @@ class TOPRCap(ClipRule):
         return True
 
 
+def _covariances(logprobs: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
+    """[B, T] how much each token adds to the covariance of log pi and A over the trained tokens of the batch."""
+
+    def centred(x: Tensor) -> Tensor:
+        x = torch.where(mask, x, 0).double()
+        return x - x.sum() / mask.sum().clamp(min=1)
+
+    # Cov_t = (log pi_t - mean log pi) (A_t - mean A)                  [B, T]  2505.22617
+    return centred(logprobs) * centred(advantages)
+
+
+def _chosen(p: Choices, mask: Tensor) -> int:
+    """How many tokens of the batch a share is: one at the least."""
+    return max(1, int(p.cov_share * int(mask.sum())))
+
+
+def _of(t: Terms) -> Tensor:
+    """[B, T] the tokens that the rule has chosen."""
+    assert t.covariant is not None  # `Preset.needs` has it
+    return t.covariant
+
+
 def _bounded(ratio: str, p: Choices) -> str:
     """The absolute bounds of a preset around a ratio, as a formula."""
     if p.ratio_min:
@@ -297,6 +382,8 @@ for _rule in (
     CISPOCap(),
     PrimeMask(),
     DPPOMask(),
+    ClipCov(),
+    KLCov(),
     GMPOClip(),
     SAPOGate(),
     KimiSquare(),

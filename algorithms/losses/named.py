@@ -12,7 +12,7 @@ old_log_probs        [B, T] of the trainer when the batch was taken. Without it 
 ref_log_probs        [B, T] of the frozen reference, for presets with a KL in the loss (or beta=0)
 group                [B] ids of prompts, for prompt_mean
 max_length           the generation budget, for Dr. GRPO's constant
-sequence_id, denominators, entropy   as in `policy_loss`
+sequence_id, denominators, entropy, covariant   as in `policy_loss`
 epsilon_lower, epsilon_upper    distances of the clip rule; ratio_max: an absolute cap; beta: the KL coefficient
 loss_reduction       "token" (mean over tokens), "sample" (mean of sequence means), or any aggregation
 
@@ -75,6 +75,7 @@ def _named(name: str) -> LossFunction:
         max_length: float | None = None,
         sequence_id: Numbers | None = None,
         entropy: Tensor | None = None,
+        covariant: Numbers | None = None,
         denominators: Denominators | None = None,
         epsilon_lower: float | None = None,
         epsilon_upper: float | None = None,
@@ -97,6 +98,7 @@ def _named(name: str) -> LossFunction:
             "behaviour_logprobs": inference_log_probs,
             "ref_logprobs": ref_log_probs,
             "entropy": entropy,
+            "covariant": covariant,
             "group": group,
             "sequence_id": sequence_id,
             "max_length": max_length,

@@ -35,7 +35,7 @@ class PolicyTerms:
     columns     `new` and every log-prob that was given, [B, T], 0 at masked tokens
     terms       what the clip rule read
     clipped     what it returned, before corrections
-    weight      product of the corrections, [B, T] or [R]; None without any
+    weight      product of the corrections and of the mask by entropy, [B, T] or [R]; None without any
     """
 
     columns: Columns
@@ -135,7 +135,9 @@ def policy_terms(
     denominator = columns[f"{preset.ratio_denominator}_logprobs"]
     if denominator is None:
         denominator = columns["new"].detach()
-    terms = Terms(columns["new"], columns["new"] - denominator, denominator, advantages, sequences)
+    chosen = {name: _chosen(batch, name, preset, mask) for name in ("covariant", "uncertain")}
+    log_ratio = columns["new"] - denominator
+    terms = Terms(columns["new"], log_ratio, denominator, advantages, sequences, chosen["covariant"])
     clipped = preset.clip_rule.loss(terms, preset)
     weight = None
     if preset.corrections:
@@ -144,6 +146,9 @@ def policy_terms(
         )
         weights = sequence_correction_weights if preset.per_sequence else correction_weights
         weight = weights(preset.corrections, gap, sequences)  # [R] where the loss is, else [B, T]
+    if chosen["uncertain"] is not None:
+        # w_t <- w_t 1[H_t >= tau], H_t among the highest of the batch   [B, T]  2506.01939
+        weight = chosen["uncertain"].to(dtype) * (1 if weight is None else weight)
     return PolicyTerms(columns, terms, clipped, weight)
 
 
@@ -172,6 +177,14 @@ def _column(batch: LossInputs, name: str, preset: Preset, mask: Tensor, dtype: t
         return None
     value: Tensor = torch.where(mask, batch.shaped(name, tuple(mask.shape), why).to(mask.device), 0).to(dtype)
     return value if name == "entropy" else value.detach()
+
+
+def _chosen(batch: LossInputs, name: str, preset: Preset, mask: Tensor) -> Tensor | None:
+    """[B, T] bool, False at masked tokens; None where the preset reads none."""
+    if name not in preset.needs:
+        return None
+    value = batch.shaped(name, tuple(mask.shape), f"preset {preset.name!r}").to(mask.device)
+    return as_mask(torch.where(mask, value, 0))
 
 
 def _advantages(batch: LossInputs, why: str, sequences: SequenceIndex, dtype: torch.dtype) -> Tensor:

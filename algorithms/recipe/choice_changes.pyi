@@ -27,6 +27,9 @@ class ChoiceChanges(TypedDict, total=False):
     ratio_max: float
     tau: float
     gate: tuple[float, float]
+    cov_share: float
+    cov_bounds: tuple[float, float]
+    entropy_share: float
     aggregation: str | Aggregation
     count_empty_sequences: bool
     kl: str

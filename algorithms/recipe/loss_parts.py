@@ -78,6 +78,7 @@ class Terms:
     denominator: Tensor  # log-probs of the old or the behaviour policy
     advantages: Tensor  # A_t
     sequences: SequenceIndex
+    covariant: Tensor | None = None  # bool, what the rule itself has chosen by `ClipRule.choose`
 
 
 @dataclass(frozen=True)
@@ -95,16 +96,22 @@ class ClipRule:
     name            what `Preset.clip` says
     ratio_levels    levels of the ratio that it takes
     reads           choices of the preset that it reads; any other override of a bound is refused
+    chooses         whether it treats some tokens of the whole batch in another way, which `choose` says
     one_advantage   whether a loss per sequence needs one advantage for all tokens of a sequence
     """
 
     name: str
     ratio_levels: tuple[str, ...] = ("token",)
     reads: tuple[str, ...] = ()
+    chooses: bool = False
     one_advantage: bool = True
 
     def loss(self, t: Terms, p: Choices) -> Clipped:
         """The kernel."""
+        raise NotImplementedError
+
+    def choose(self, logprobs: Tensor, advantages: Tensor, mask: Tensor, p: Choices, seed: int = 0) -> Tensor:
+        """[B, T] bool, the chosen tokens of a whole batch; all arguments are [B, T], ``seed`` is of a random draw."""
         raise NotImplementedError
 
     def formula(self, p: Choices) -> str:
@@ -294,8 +301,11 @@ class Choices:
     clip_low/high   distances: the ratio is held in [1 - clip_low, 1 + clip_high] (logs for gmpo)
     dual_clip       bound c on the ratio where A < 0 (PPO rule only)
     ratio_min/max   absolute bounds, not distances, for cispo, prime and topr
-    tau             weight of Kimi's square; of Prime's log-ratio inside the bounds
+    tau             weight of Kimi's square; of Prime's log-ratio inside the bounds; of kl_cov's KL
     gate            SAPO temperatures for A > 0 and A <= 0
+    cov_share       clip_cov, kl_cov: share of the trained tokens that is chosen by the covariance of log pi and A
+    cov_bounds      clip_cov: the covariances between which tokens are drawn
+    entropy_share   share of the trained tokens, those of the highest entropy, that the policy term acts on
     aggregation     one of AGGREGATIONS
     count_empty_sequences  whether a sequence without trained tokens still counts in the denominators (B and Q)
     kl, kl_in, kl_coef   estimator, "loss" or "reward", coefficient
@@ -329,6 +339,9 @@ class Choices:
     ratio_max: float = math.inf  # inf: no bound
     tau: float = 0.0
     gate: tuple[float, float] = (1.0, 1.05)
+    cov_share: float = 0.0
+    cov_bounds: tuple[float, float] = (1.0, 5.0)
+    entropy_share: float = 1.0
     aggregation: str = "token_mean"
     count_empty_sequences: bool = True
     kl: str = "none"

@@ -84,6 +84,7 @@ class Preset(Choices):
             if isinstance(value, float) and not math.isfinite(value) and (name, value) != ("ratio_max", math.inf):
                 raise ValueError(f"{name} must be a finite number, not {value}")
         self._check_ratio()
+        self._check_shares()
         self._check_kl()
         self._check_corrections()
 
@@ -119,6 +120,18 @@ class Preset(Choices):
         if not 0 <= self.ratio_min < self.ratio_max:
             raise ValueError(f"0 <= ratio_min < ratio_max is needed: {self.ratio_min}, {self.ratio_max}")
         self.clip_rule.check(self)
+
+    def _check_shares(self) -> None:
+        if not 0 < self.entropy_share <= 1:
+            raise ValueError(f"entropy_share is a share above 0 of the trained tokens, 1 for all: {self.entropy_share}")
+        if self.per_sequence and self.entropy_share < 1:
+            raise ValueError(
+                f"entropy_share={self.entropy_share} leaves tokens out, but this loss is per sequence: set it to 1"
+            )
+        if not 0 <= self.cov_share <= 1:
+            raise ValueError(f"cov_share is a share of the trained tokens, from 0 to 1: {self.cov_share}")
+        if self.cov_bounds[0] > self.cov_bounds[1]:
+            raise ValueError(f"cov_bounds are the lower and the upper one: {self.cov_bounds}")
 
     def _check_kl(self) -> None:
         if self.kl_coef < 0 or self.behaviour_penalty < 0:
@@ -207,6 +220,10 @@ class Preset(Choices):
             names.add("entropy")
         if self.observation_coef:
             names.add("observations")
+        if self.clip_rule.chooses:
+            names.add("covariant")
+        if self.entropy_share < 1:
+            names.add("uncertain")
         return frozenset(names)
 
     @property
@@ -215,6 +232,8 @@ class Preset(Choices):
         ratio = self.clip_rule.ratio_formula(self, f"new - {self.ratio_denominator}")
         parts = [self.clip_rule.formula(self), *([ratio] if ratio else [])]
         parts += [f"times {correction}" for correction in self.corrections]
+        if self.entropy_share < 1:
+            parts.append(f"the {self.entropy_share:g} of the tokens with the highest entropy")
         extras = []
         if self.kl != "none":
             extras.append(f"{self.kl_coef:g} {self.kl} in the {self.kl_in}")
@@ -298,6 +317,10 @@ _PRESETS = (
     Preset("gmpo", "group_z", ratio_level="sequence", clip="gmpo", clip_low=0.4, clip_high=0.4,
            aggregation="sequence_mean",
            arxiv="2507.20673", note="clipped per token, on one side and in logs, before the mean"),
+    Preset("clip_cov", "group_z", clip="clip_cov", cov_share=2e-4, arxiv="2505.22617",
+           note="a batch of fewer than 10,000 tokens leaves out one or two, where any lies between the bounds"),
+    Preset("kl_cov", "group_z", clip="kl_cov", cov_share=2e-3, tau=1.0, arxiv="2505.22617",
+           note="without a clip; the KL acts from the second update of a batch on, as |log r| is flat at r = 1"),
     Preset("sapo", "group_z", clip="sapo", aggregation="seq_mean_token_mean", arxiv="2511.20347",
            note="a smooth gate with slope one at r = 1; implementations agree"),
     Preset("kimi", "group_mean", ratio_level="product", clip="kimi", tau=0.1, aggregation="sequence_mean",

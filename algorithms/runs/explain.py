@@ -155,6 +155,7 @@ def rebuilt(preset: Preset, episode: Episode) -> tuple[LossInputs, Tensor, Denom
     if "masked" in noted:
         mask = torch.zeros_like(mask)
     columns: dict[str, Any] = {name: _row(noted[name]) for name in ("old_logprobs", "ref_logprobs") if name in noted}
+    columns |= {name: torch.tensor([noted[name]]) for name in ("uncertain", "covariant") if name in noted}
     inputs = LossInputs(
         mask=mask,
         advantages=advantages[None],

@@ -26,6 +26,7 @@ from rlvr.algorithms.core.lazy_torch import Tensor, torch
 from rlvr.algorithms.filters.selection import best_of_n, keep_correct
 from rlvr.algorithms.learner.batch import Padded
 from rlvr.algorithms.learner.critic import Critic
+from rlvr.algorithms.learner.entropy import EntropyTarget
 from rlvr.algorithms.learner.learner import Learner, merge_steps
 from rlvr.algorithms.learner.optimiser import Optimiser
 from rlvr.algorithms.losses.likelihood import verifree_loss
@@ -283,7 +284,10 @@ def build_method(
     """
     algorithm = ALGORITHMS[config.algorithm]
     if not isinstance(algorithm, Objective):
-        return PolicyGradient(learner, sources_of(config, learner, player, env, critic), critic)
+        entropy, settings = None, config.learner
+        if settings.entropy_target is not None:
+            entropy = EntropyTarget(settings.entropy_target, settings.entropy_step, config.preset().entropy_coef)
+        return PolicyGradient(learner, sources_of(config, learner, player, env, critic), critic, entropy)
     builders: dict[str, Callable[[], Method]] = {
         "imitate_expert": lambda: Imitation(learner, demonstrate),
         "imitate_correct": lambda: Likelihood(learner, correct_sequences),

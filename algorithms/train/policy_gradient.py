@@ -17,6 +17,7 @@ from rlvr.algorithms.advantages.compute import compute_advantages
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
 from rlvr.algorithms.learner.batch import TrainingBatch
 from rlvr.algorithms.learner.critic import Critic
+from rlvr.algorithms.learner.entropy import EntropyTarget, mean_entropy
 from rlvr.algorithms.learner.learner import Learner
 from rlvr.algorithms.learner.optimiser import Optimiser
 from rlvr.algorithms.recipe.advantage import Played, Sources
@@ -56,11 +57,13 @@ class PolicyGradient(Method):
         learner: for log-probabilities, and for the update.
         sources: what advantages may ask for beside the episodes.
         critic: for advantages that need one.
+        entropy: what sets the coefficient of the entropy bonus from step to step, if anything does.
     """
 
     learner: Learner
     sources: Sources
     critic: Critic | None = None
+    entropy: EntropyTarget | None = None
 
     def credit(self, collected: Collected) -> tuple[TrainingBatch, Metrics]:
         """The batch to train on, with the advantages of all of it, and what there is to log."""
@@ -73,11 +76,18 @@ class PolicyGradient(Method):
 
     def score(self, batch: TrainingBatch) -> TrainingBatch:
         """With the log-probabilities of the policy before the update and of the reference, where they are read."""
+        if self.entropy is not None:
+            mask = batch.inputs.need("mask", "the policy gradient")
+            before = mean_entropy(self.learner.entropies(batch.padded), mask)
+            self.learner.preset = self.learner.preset.replace(entropy_coef=self.entropy(before))
         return self.learner.with_logprobs(batch)
 
     def update(self, batch: TrainingBatch, optimiser: Optimiser) -> Metrics:
         """Gradients and the optimiser's steps, minibatch by minibatch."""
-        return self.learner.update(batch, optimiser)
+        metrics = self.learner.update(batch, optimiser)
+        if self.entropy is not None:
+            metrics |= dict(zip(("entropy", "entropy_coef"), self.entropy.last, strict=True))
+        return metrics
 
     def _with_advantages(self, collected: Collected) -> tuple[TrainingBatch, dict[str, float]]:
         preset, episodes = self.learner.preset, collected.episodes
@@ -129,11 +139,14 @@ class PolicyGradient(Method):
     def state_dict(self) -> dict[str, Any]:
         """What the advantages remember."""
         roles = self.sources.role_baselines
-        return {"roles": None if roles is None else roles.state_dict()}
+        states = {"roles": None if roles is None else roles.state_dict()}
+        return states | ({} if self.entropy is None else {"entropy": self.entropy.state_dict()})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         if self.sources.role_baselines is not None:
             self.sources.role_baselines.load_state_dict(state["roles"])
+        if self.entropy is not None:
+            self.entropy.load_state_dict(state["entropy"])
 
 
 def _without_masked(batch: TrainingBatch, masked: list[bool]) -> Tensor:

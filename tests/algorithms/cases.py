@@ -51,6 +51,7 @@ def make(kind: str, seed: int = 0, dtype: torch.dtype = torch.float64) -> dict:
         advantages = torch.where(mask, advantages, float("nan"))
     batch["new"].requires_grad_()
     group = torch.tensor([7, 3, 3, 7, 3, 7, 11, 11, 11, 5, 5, 5])
+    batch["covariant"] = torch.rand(rows, width, generator=gen) > 0.7
     return batch | {"mask": mask, "group": group, "advantages": advantages.to(dtype), "max_length": 9}
 
 

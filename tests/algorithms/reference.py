@@ -36,6 +36,8 @@ ROWS = {
     "gspo": ("ppo_geometric", "old_logprobs", GSPO, "rows", None, ()),
     "gspo_token": ("gspo_token", "old_logprobs", GSPO, "row_mean", None, ()),
     "gmpo": ("gmpo", "old_logprobs", {"bound": 0.4}, "rows", None, ()),
+    "clip_cov": ("clip_cov", "old_logprobs", P2, "tokens", None, ()),
+    "kl_cov": ("kl_cov", "old_logprobs", {"tau": 1.0}, "tokens", None, ()),
     "sapo": ("sapo", "old_logprobs", {"up": 1.0, "down": 1.05}, "row_mean", None, ()),
     "kimi": ("kimi", "old_logprobs", {"tau": 0.1}, "rows", None, ()),
     "intellect2": ("ppo", "old_logprobs", {"low": 0.2, "high": 0.2, "dual": 4.0}, "tokens", ("k3", 0.001), ()),
@@ -76,10 +78,13 @@ RULES = {
     ("ppo", "token"): "ppo", ("ppo", "product"): "ppo_product",
     ("ppo", "sequence"): "ppo_geometric", ("ppo", "sequence_token"): "gspo_token", ("cispo", "token"): "cap",
     ("cispo", "product"): "cap_product", ("prime", "token"): "band", ("dppo", "token"): "tv", ("sapo", "token"): "sapo",
+    ("clip_cov", "token"): "clip_cov", ("kl_cov", "token"): "kl_cov",
     ("gmpo", "sequence"): "gmpo", ("kimi", "product"): "kimi", ("topr", "product"): "topr",
 }  # fmt: skip
 PARAMETERS = {
     "ppo": lambda c: {"low": c.clip_low, "high": c.clip_high} | ({"dual": c.dual_clip} if c.dual_clip else {}),
+    "clip_cov": lambda c: {"low": c.clip_low, "high": c.clip_high},
+    "kl_cov": lambda c: {"tau": c.tau},
     "cispo": lambda c: {"cap": c.ratio_max},
     "prime": lambda c: {"min": c.ratio_min, "max": c.ratio_max},
     "dppo": lambda c: {"low": c.clip_low, "high": c.clip_high},
@@ -126,7 +131,7 @@ def ppo(r, a, p):
 
 
 def token_rule(rule, p, new, anchor, a, row):
-    """(loss, derivative by this token's new) of one token. `row` holds sums over the row."""
+    """(loss, derivative by this token's new) of one token. `row` holds sums over the row, and whether it is chosen."""
     r = math.exp(new - anchor) if anchor is not None else None
     if rule == "log_prob":
         return -a * new, -a
@@ -134,6 +139,12 @@ def token_rule(rule, p, new, anchor, a, row):
         return -a * r, -a * r
     if rule == "ppo":
         return ppo(r, a, p)
+    if rule == "clip_cov":
+        return (0.0, 0.0) if row["chosen"] else ppo(r, a, p)
+    if rule == "kl_cov":
+        x = new - anchor
+        drift = (p["tau"] * abs(x), p["tau"] * ((x > 0) - (x < 0))) if row["chosen"] else (0.0, 0.0)
+        return -a * r + drift[0], -a * r + drift[1]
     if rule == "cap":
         w = min(r, p["cap"]) * a
         return -w * new, -w
@@ -270,6 +281,7 @@ def loss_and_gradient(choices, b):
         if anchor:
             row["log_ratio"] = sum(new[t] - against[t] for t in tokens)
         for t in tokens:
+            row["chosen"] = b["covariant"][i][t]
             w = correction(corrections, t, tokens, i, b, a[t]) if corrections else 1.0
             value, slope = token_rule(rule, p, new[t], against[t], a[t], row)
             extra, extra_slope = regulariser(

@@ -74,6 +74,9 @@ def test_it_learns(name: str):
         rewards = rewards_of(batch, preset.advantage)
         batch["values"] = values.detach()[batch["prompt"]]
         batch["advantages"] = compute_advantages(rewards, batch["group"], preset, entries(batch))
+        if preset.clip_rule.chooses:
+            given = batch["advantages"][:, None].expand(batch["mask"].shape)
+            batch["covariant"] = preset.clip_rule.choose(batch["old_logprobs"], given, batch["mask"], preset)
         for half in (slice(0, None, 2), slice(1, None, 2)):  # two updates per batch: the second is off-policy
             part = {k: v[half] if isinstance(v, torch.Tensor) else v for k, v in batch.items()}
             new = logits.log_softmax(-1)[part["prompt"]].gather(2, part["tokens"][..., None])[..., 0]

@@ -89,7 +89,12 @@ def any_batch(draw) -> dict:
     batch["new"].requires_grad_()
     group = draw(st.lists(st.integers(-2, 2), min_size=rows, max_size=rows))
     advantages = draw(st.lists(st.sampled_from([-1.5, -0.3, 0.0, 0.7, 2.0]), min_size=rows, max_size=rows))
-    more = {"mask": mask, "group": torch.tensor(group), "max_length": draw(st.integers(1, 9))}
+    more = {
+        "mask": mask,
+        "covariant": torch.tensor(draw(column(st.booleans()))),
+        "group": torch.tensor(group),
+        "max_length": draw(st.integers(1, 9)),
+    }
     return batch | more | {"advantages": torch.tensor(advantages, dtype=torch.float64)}
 
 
@@ -209,6 +214,7 @@ def test_on_policy_only_the_denominator_is_left(name: str):
     """new = old = sampler and no KL: d loss / d new_t = -A_t / D for every clip rule, ratio and correction."""
     batch = make("tools")
     batch["old_logprobs"] = batch["behaviour_logprobs"] = batch["new"].detach()
+    batch["covariant"][:] = False  # clip_cov takes the gradient of what it chooses
     preset = PRESETS[name].replace(kl_coef=0.0)
     loss, _ = policy_loss(batch["new"], batch, preset)
     (gradient,) = torch.autograd.grad(loss, batch["new"])

@@ -21,6 +21,7 @@ def call(name: str, batch: dict, **more):
         "ref_log_probs": batch["ref_logprobs"],
         "group": batch["group"],
         "max_length": 9,
+        "covariant": batch["covariant"],
     }
     function = getattr(rlvr.algorithms, f"{name}_loss")
     return function(batch["new"], batch["behaviour_logprobs"], batch["advantages"], batch["mask"], **(known | more))

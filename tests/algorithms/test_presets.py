@@ -36,6 +36,8 @@ TABLE = {
     "gspo": ("group_z", "sequence", "old", "sequence_mean"),
     "gspo_token": ("group_z", "sequence_token", "old", "seq_mean_token_mean"),
     "gmpo": ("group_z", "sequence", "old", "sequence_mean"),
+    "clip_cov": ("group_z", "token", "old", "token_mean"),
+    "kl_cov": ("group_z", "token", "old", "token_mean"),
     "sapo": ("group_z", "token", "old", "seq_mean_token_mean"),
     "kimi": ("group_mean", "product", "old", "sequence_mean"),
     "intellect2": ("group_z", "token", "old", "token_mean"),
