@@ -423,6 +423,10 @@ def _contains(space: Any, observation: Any) -> bool:
 
     if type(space) is gym.spaces.Text and isinstance(observation, str):  # whose alphabet few authors set
         return len(observation) <= space.max_length
+    if isinstance(space, gym.spaces.Dict) and isinstance(observation, Mapping):
+        return set(space) == set(observation) and all(_contains(space[key], observation[key]) for key in space)
+    if isinstance(space, gym.spaces.Sequence) and isinstance(observation, (list, tuple)):
+        return all(_contains(space.feature_space, each) for each in observation)
     return bool(space.contains(observation))
 
 

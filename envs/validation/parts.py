@@ -51,9 +51,10 @@ def items_of(text: str) -> ListedAnswer | None:
 
 
 def parts_of(actions: list[str]) -> Iterator[list[str]]:
-    """Parts of a solution: without one of its actions, or with an item of its last one left out or wrong."""
+    """Parts of a solution: one of its actions, or an item of its last one, left out or wrong."""
     for index in range(min(len(actions) - 1, 6)):
         yield actions[:index] + actions[index + 1 :]
+        yield [*actions[:index], spoiled(actions[index]), *actions[index + 1 :]]
     taken = items_of(actions[-1]) if actions else None
     for index in range(min(len(taken.items), 6) if taken else 0):
         assert taken is not None

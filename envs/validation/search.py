@@ -121,7 +121,7 @@ def _searched(v: Validation, ref: TaskRef) -> tuple[ValidationEpisode | None, in
             continue
         compared = list(compared_values(v.subject.env.unwrapped))
         compared += islice(filled(seen.asked, compared), BREADTH)
-        named = islice(candidates(seen, v.subject.env.action_space), BREADTH if plan else 4 * BREADTH)
+        named = islice(candidates(seen, v.subject.space), BREADTH if plan else 4 * BREADTH)
         for action in dict.fromkeys([*compared, *named]):
             try:
                 played = v.subject.play(ref, in_order([*plan, action]))
@@ -203,6 +203,7 @@ def _all_tried(v: Validation, result: CheckResult, refs: list[TaskRef]) -> None:
 def _exhausted(v: Validation, ref: TaskRef) -> tuple[float, ValidationEpisode | None, bool]:
     """The best return of all orders of all commands, what reached the maximum, and whether none was left out."""
     env, best = v.subject.make(), -float("inf")
+    space = getattr(env, "action_space", None)
     waiting = [(env, v.subject.begin(ref, env))]
     if _all_misunderstood(v, ref, _all_actions(v, waiting[0][1])):
         return best, None, False
@@ -216,7 +217,7 @@ def _exhausted(v: Validation, ref: TaskRef) -> tuple[float, ValidationEpisode | 
                 return best, None, False
             for action in actions:
                 try:
-                    copied, played = copy.deepcopy((env, episode), {id(env.action_space): env.action_space})
+                    copied, played = copy.deepcopy((env, episode), {id(space): space})
                     v.subject.step(copied, played, action)
                     state = pickle.dumps((_state(copied), played.observations[-1:], played.total))
                 except OutOfTime:
@@ -242,7 +243,7 @@ def _all_misunderstood(v: Validation, ref: TaskRef, actions: list[str]) -> bool:
 
 def _all_actions(v: Validation, episode: ValidationEpisode) -> list[str]:
     """All that can be done now; empty where it is not known."""
-    space = v.subject.env.action_space
+    space = v.subject.space
     if isinstance(space, gym.spaces.Discrete):
         return list(map(str, range(space.start, space.start + space.n))) if space.n <= 12 else []
     commands = plain_commands(episode.asked)

@@ -252,7 +252,7 @@ def floor_gap(v: Validation, result: CheckResult) -> None:
         **{f"idle: {word}": (lambda ref, word=word: word) for word in dict.fromkeys([*IDLE, *enders(v)])},
     }
     if v.subject.discrete:
-        space = v.subject.env.action_space
+        space = v.subject.space
         assert isinstance(space, gym.spaces.Discrete)
         policies |= {
             f"always {n}": (lambda ref, n=n: str(n)) for n in range(space.start, space.start + min(space.n, 8))
@@ -532,7 +532,7 @@ def _first(episode: ValidationEpisode) -> tuple[str, bytes]:
 
 def idle_text(v: Validation) -> str:
     """Text that does nothing, or the first action of a space of numbers."""
-    space = v.subject.env.action_space
+    space = v.subject.space
     if isinstance(space, gym.spaces.Discrete):
         return str(space.start)
     if v.subject.texts:

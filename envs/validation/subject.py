@@ -191,6 +191,7 @@ class Subject:
         bare = self.env.unwrapped
         self.text_env = bare if isinstance(bare, TextEnv) else None
         space = getattr(self.env, "action_space", None)
+        self.space: Any = space  # which what is no gymnasium.Env may lack
         self.discrete = isinstance(space, gym.spaces.Discrete)
         is_text = isinstance(space, (gym.spaces.Text, Text)) or not isinstance(space, gym.Space)
         self.texts = self.text_env is not None or is_text
@@ -315,7 +316,7 @@ class Subject:
             if self.max_length is not None and len(text) > self.max_length:
                 raise NotApplicable(f"actions have at most {self.max_length} characters")
             return text
-        space = self.env.action_space
+        space = self.space
         try:
             action = json.loads(text)
             if isinstance(space, gym.spaces.Discrete):
@@ -342,8 +343,8 @@ class Subject:
         if self.texts:
             words = words_of(episode.observations[-1]) or ["0"]
             return str(words[rng.integers(len(words))])
-        self.env.action_space.seed(int(rng.integers(1 << 31)))
-        return json.dumps(np.asarray(self.env.action_space.sample()).tolist())
+        self.space.seed(int(rng.integers(1 << 31)))
+        return json.dumps(np.asarray(self.space.sample()).tolist())
 
     # the expert
 
@@ -358,7 +359,7 @@ class Subject:
         for name in EXPERTS:
             knows = getattr(env.unwrapped, name, None)
             if callable(knows) or isinstance(knows, (str, list, tuple)):
-                return lambda env, episode, name=name: _expert_action(env, episode, name)  # type: ignore[misc]
+                return _asked_expert(name)
         return None
 
     # inside
@@ -451,15 +452,26 @@ def words_of(text: str) -> list[str]:
     return list(dict.fromkeys(word.strip(".,;:!?\"'`()[]{}<>") for word in text.split() if any(map(str.isalnum, word))))
 
 
-def _expert_action(env: gym.Env[Any, Any], episode: ValidationEpisode, name: str) -> str | None:
+def _asked_expert(name: str) -> Policy:
+    """The policy that asks an attribute; a plan is asked for once, as a later one may begin where the episode is."""
+    planned: tuple[ValidationEpisode | None, Sequence[Any]] = None, ()
+
+    def policy(env: gym.Env[Any, Any], episode: ValidationEpisode) -> str | None:
+        nonlocal planned
+        turn = len(episode.actions)
+        knows = planned[1] if planned[0] is episode else _known(env, episode, name)
+        if not isinstance(knows, (list, tuple)):
+            return knows if isinstance(knows, str) or knows is None else str(knows)
+        planned = episode, knows
+        return str(knows[turn]) if turn < len(knows) else None
+
+    return policy
+
+
+def _known(env: gym.Env[Any, Any], episode: ValidationEpisode, name: str) -> Any:
     knows = getattr(env.unwrapped, name)
     if callable(knows):
         needed = [each for each in inspect.signature(knows).parameters.values() if each.default is each.empty]
         given = (episode.observations[-1], episode.last or episode.first_info)[: len(needed)]
         knows = knows(*given)
-    if isinstance(knows, str) or knows is None:
-        return knows
-    if isinstance(knows, (list, tuple)):
-        turn = len(episode.actions)
-        return str(knows[turn]) if turn < len(knows) else None
-    return str(knows)
+    return knows

@@ -71,6 +71,82 @@ class PaidAtOnce(Guess):
         return "no", 0.5 if "Score" in action else 0.0, True, False, {}
 
 
+class Bare:
+    """None of Gymnasium's, and without spaces."""
+
+    def reset(self, seed: int | None = None) -> tuple[str, dict[str, Any]]:
+        self.word = f"w{np.random.default_rng(seed).integers(1_000)}"
+        return f"Say {self.word} twice, in one reply.", {}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        return "", float(action == f"{self.word} {self.word}"), True, False, {}
+
+
+class BareAndSolved(Bare):
+    def solve(self) -> str:
+        return f"{self.word} {self.word}"
+
+
+class Walk(gym.Env[str, str]):
+    """Walk up to a number; the expert's plan begins where the walk is."""
+
+    action_space = observation_space = gym.spaces.Text(100, min_length=0)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.goal, self.at = int(self.np_random.integers(3, 9)), 0
+        return f"Say up {self.goal} times.", {}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        self.at += 1 if action == "up" else -1
+        return "", float(self.at == self.goal), self.at == self.goal, self.at < -20, {}
+
+    def solve(self) -> list[str]:
+        return ["up"] * (self.goal - self.at)
+
+
+def test_an_experts_plan_is_asked_for_once() -> None:
+    (result,) = validate(Walk, tasks=3, checks=["semantic.oracle_max"]).results
+    assert not result.findings, result.findings
+
+
+class Quiz(gym.Env[Any, str]):
+    """Three sums, one a turn. For every right one a third of a point is paid, at the end."""
+
+    action_space = gym.spaces.Text(100, min_length=0)
+    observation_space = gym.spaces.Dict({"prompt": gym.spaces.Text(100)})
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[dict[str, str], dict[str, Any]]:
+        super().reset(seed=seed)
+        self.sums, self.right, self.turn = self.np_random.integers(10, 99, (4, 2)).tolist(), 0, 0
+        return self.look(), {}
+
+    def look(self) -> dict[str, str]:
+        return {"prompt": f"How much is {self.sums[self.turn][0]} + {self.sums[self.turn][1]}?"}
+
+    def step(self, action: str) -> tuple[dict[str, str], float, bool, bool, dict[str, Any]]:
+        self.right += action == str(sum(self.sums[self.turn]))
+        self.turn += 1
+        return self.look(), self.right / 3 if self.turn == 3 else 0.0, self.turn == 3, False, {}
+
+    def solve(self) -> list[str]:
+        return [str(sum(each)) for each in self.sums[:3]]
+
+
+def test_a_part_that_is_paid_at_the_end_is_found_by_a_wrong_turn() -> None:
+    results = validate(Quiz, tasks=3, checks=["sound.graded", "runtime.observation_schema"]).results
+    assert not [result.findings for result in results if result.findings]
+    assert next(result for result in results if result.check.id == "sound.graded").measured["paid in part"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("made", [Bare, BareAndSolved])
+def test_an_environment_without_spaces_is_checked_to_the_end(made: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RLVR_ALLOW_CODE", "1")
+    report = validate_target(f"{__file__}:{made.__name__}", tasks=1, minutes=1)
+    assert not [result.error for result in report.results if result.error], str(report)
+
+
 def test_the_floor_of_an_environment_with_numbers_for_actions_is_measured() -> None:
     (result,) = validate(Grid, tasks=2, checks=["semantic.floor_gap"]).results
     assert (result.skipped, result.error) == ("", "")
