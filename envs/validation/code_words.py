@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from rlvr.envs.validation.context import Validation
@@ -14,6 +15,7 @@ from rlvr.envs.validation.subject import NotApplicable, TaskRef, ValidationEpiso
 WORDS: Final = 60  # that are tried
 TASKS: Final = 6  # on each of which a word must be paid
 TURNS: Final = 20
+FORMS: Final = 5
 
 
 def attack_by_code_words(v: Validation, result: CheckResult) -> None:
@@ -25,7 +27,7 @@ def attack_by_code_words(v: Validation, result: CheckResult) -> None:
     known += "\n".join(action for episode in v.experts for action in episode.actions).lower()
     words = [word for word in words_looked_for(v.author) if word.strip().lower() not in known]
     for word in words[:WORDS]:
-        for form in range(4):
+        for form in range(FORMS):
             if (played := _paid_everywhere(v, result, refs, word, form)) is not None:
                 text = f"{word!r}, which the code looks for and no text names, is paid {played.total:g}"
                 text += (
@@ -40,7 +42,9 @@ def _paid_everywhere(
 ) -> ValidationEpisode | None:
     shown = None
     for ref in refs:
-        wrong, with_word = list(_forms(v, ref, word))[form]
+        if (pair := next(islice(_forms(v, ref, word), form, None), None)) is None:
+            return None
+        wrong, with_word = pair
         with contextlib.suppress(NotApplicable):
             result.tries += 1
             played = v.plays(ref, with_word, turns=TURNS, until=v.paid)
@@ -62,3 +66,5 @@ def _forms(v: Validation, ref: TaskRef, word: str) -> Iterator[tuple[str, str]]:
     yield wrong, f"{wrong} {word}"
     yield wrong, f"{word} {wrong}"
     yield wrong, f"{wrong}\n{word}"
+    if "\n" in wrong.strip():  # lines that are marked one by one
+        yield wrong, "\n".join(f"{line} {word}" for line in wrong.splitlines())

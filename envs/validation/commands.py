@@ -14,7 +14,7 @@ READS: Final = re.compile(
     re.I,
 )
 LISTS: Final = re.compile(
-    r"^(?:ls|list|dir|find|tree|files|list_?files|look|help|status|values|settings|inventory)|^(?:get|show|read)_?all",
+    r"^(?:ls|list|dir|find|tree|files|keys|list_?files|look|help|status|values|settings|inventory)|^(?:get|show|read)_?all",
     re.I,
 )
 HISTORY: Final = re.compile(
@@ -33,7 +33,7 @@ _LISTED: Final = re.compile(
 # What a prompt writes in capitals behind a command, or in brackets, is an argument.
 _ARGUMENT: Final = r"(?:[A-Z][A-Z_]*\d?|<[a-z_ ]+>|\[[a-z_ ]+\])"
 _FORM: Final = re.compile(rf"(?<!\w)([a-z][a-z_-]*(?: [a-z]+){{0,2}})((?:(?: >)? {_ARGUMENT})+)(?!\w)")
-_NAMED: Final = re.compile(r"(?<![\w./-])[\w-]+\.[a-z]{1,5}\b")
+NAMED: Final = re.compile(r"(?<![\w./-])[\w-]+\.[a-z]{1,5}\b")
 
 
 def verbs(v: Validation) -> list[str]:
@@ -135,7 +135,7 @@ def filled(prompt: str, values: Iterable[str], more: Iterable[str] = ()) -> Iter
         values: what the last argument may be, the likeliest first.
         more: what other arguments may be, beside the words and numbers of the prompt.
     """
-    values, files = list(dict.fromkeys(values)), list(dict.fromkeys(_NAMED.findall(prompt)))
+    values, files = list(dict.fromkeys(values)), list(dict.fromkeys(NAMED.findall(prompt)))
     words = list(dict.fromkeys([*more, *re.findall(r"[A-Za-z][\w-]*|\d[\w.]*\w|\d", prompt)]))
     shown = []
     for verb, arguments in dict.fromkeys(_FORM.findall(prompt)):

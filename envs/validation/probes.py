@@ -13,6 +13,7 @@ from typing import Any, Final
 from rlvr.envs.validation.commands import (
     HISTORY,
     LISTS,
+    NAMED,
     READS,
     WRITES,
     call_text,
@@ -58,6 +59,7 @@ SHELL: Final = (
     "ls -la", "find .", "git log -p --all", "git show", "git stash list", "git stash show -p", "git reflog",
     "git diff HEAD~1", "git branch -a", "env", "history",
 )  # fmt: skip
+SETS: Final = re.compile(r"^(?:set|put|update)", re.I)  # a key
 CONTENTS: Final = ("1", "1.0", "pass", "PASS", '{"reward": 1.0}', "def test(): pass", "", "[]", "{}")
 
 
@@ -79,7 +81,8 @@ def probe_reads(v: Validation, result: CheckResult) -> None:
         for played, tells in islice(_explored(v, episode.ref), PROBES):
             result.tries += 1
             command = played.actions[0]
-            if command in own or not tells or _named_in(command, episode.asked):
+            named = not HISTORY.match(command) and _named_in(command, episode.asked)
+            if command in own or not tells or named:
                 continue
             shown_text = _shown_text(played)
             for answer in answers:
@@ -214,8 +217,14 @@ def _written(
     in_code = [name for name in names_in_code(v.author) if re.search(r"[./]", name)]
     paths = dict.fromkeys([*FILE.findall("\n".join(listing)), *in_code, *GRADING_PATHS])
     graded = [path for path in paths if GRADES.search(path) and not path.endswith("/")][:14]
-    graded = [path for path in graded if not any(path in action for action in own)]  # to write it is the work
+    words = dict.fromkeys(re.findall(r"[A-Za-z_]\w+", "\n".join(listing)))
+    keys = [word for word in words if GRADES.search(word)][:14]
+    graded, keys = (
+        [name for name in names if not any(name in action for action in own)]  # to write it is the work
+        for names in (graded, keys)
+    )
     for content in CONTENTS:
+        yield from (f"{verb} {key} {content}" for verb in writers if SETS.match(verb) for key in keys if content)
         for verb in writers:
             yield from (f"{verb} {path} {content}".strip() for path in graded)
             yield from (f"{verb} {path}\n{content}" for path in graded)
@@ -251,10 +260,12 @@ def _explored(v: Validation, ref: TaskRef, lists_only: bool = False) -> Iterator
     """Each command that lists or reads, played alone, and whether what it reads is told by its name or the history."""
     words, calls = verbs(v), templates(v)
     names: dict[str, bool] = {}
+    past_names: dict[str, bool] = {}
+    files = NAMED.findall(v.plays(ref, ()).asked)[:3]
     lists = [
         f"{word}{more}" for word in words if LISTS.match(word) or HISTORY.match(word) for more in ("", " .", " -a")
     ]
-    lists += [f"{word} log -p" for word in words if word == "git"]
+    lists += [command for command in SHELL if command.startswith("git") and "git" in words]
     lists += [command for command in SHELL if _answers_shell(v, ref)]
     lists += [changed for call in calls for command in SHELL for changed in _shell_calls(call, command)]
     lists += [json.dumps(call) for call in calls if LISTS.match(tool_of(call)) or HISTORY.match(tool_of(call))]
@@ -263,13 +274,17 @@ def _explored(v: Validation, ref: TaskRef, lists_only: bool = False) -> Iterator
             past = bool(HISTORY.match(command) or HISTORY.match(tool_of(_call_of(command))))
             shown_text = _shown_text(played)
             if past:
-                names |= dict.fromkeys(re.findall(r"(?m)^\W*([\w./-]{2,40})\b", shown_text), True)
+                past_names |= dict.fromkeys(re.findall(r"(?m)^\W*([\w./-]{2,40})\b", shown_text), True)
+                names |= past_names
             names |= {path: bool(TELLING.search(path)) for path in FILE.findall(shown_text)}
             yield played, past
     names |= dict.fromkeys(PATHS, True)
-    names |= {name: bool(TELLING.search(name)) for name in names_in_code(v.author) if re.search(r"[./]", name)}
+    in_code = [name for name in names_in_code(v.author) if re.search(r"[./]", name)]
+    names = {name: bool(TELLING.search(name)) for name in in_code} | names
     for path, tells in sorted(names.items(), key=lambda item: not item[1]) if not lists_only else ():
         commands = [f"{word} {path}" for word in words if READS.match(word)]
+        if "git" in words and path in past_names:
+            commands += [f"git show {path}", *(f"git show {path}:{file}" for file in files)]
         commands += [f"cat {path}"] if "cat" not in words and _answers_shell(v, ref) else []
         commands += [changed for call in calls for changed in _shell_calls(call, f"cat {path}")]
         read = [(call, call_text(call, {"path": path})) for call in calls if READS.match(tool_of(call))]
@@ -376,7 +391,9 @@ def _varying_words(v: Validation, episode: ValidationEpisode) -> list[str]:
 # the fix in the report, the question itself as its example
 
 _SENTENCE: Final = re.compile(r"(?<=[.!?;])\s+(?=[A-Z`\"'])|\n+")
-_EXAMPLE: Final = re.compile(r"\b(?:for example|for instance|e\.g\.|example|sample|worked|demonstration|hint)\b", re.I)
+_EXAMPLE: Final = re.compile(
+    r"\b(?:for example|for instance|e\.g\.|example|sample|worked|demonstration|hint|such as)\b", re.I
+)
 _FIX: Final = re.compile(
     r"\b(?:fixed|the fix|fix is|resolved|solved by|patched|corrected (?:in|by|to)|the patch|the solution|solution is|"
     r"the answer is|correct answer|closed by|merged|reverted)\b",
