@@ -1,9 +1,10 @@
-"""Any ``GymnasiumServer`` of NeMo Gym, by its address, as a text environment; docs/bridges.md.
+"""Any resources server of NeMo Gym, by its address, as a text environment; docs/bridges.md.
 
 >>> gym.make("rlvr/nemo_gym.Remote-v0", url="http://127.0.0.1:9001", rows="train.jsonl")   # doctest: +SKIP
 
 Does what their ``gymnasium_agent`` does (``/reset``, then ``/step`` with an answer of the Responses API, the session in
-a cookie), and needs none of their packages. There, a task is a row of a JSONL file that is sent along with every step.
+a cookie), or, where a server has no ``/reset``, their ``simple_agent`` (``/seed_session``, the paths of tools, in the
+end ``/verify``), and needs none of their packages. There, a task is a row of a JSONL file that is sent along.
 """
 
 from __future__ import annotations
@@ -16,7 +17,16 @@ from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Any
 
-from rlvr.envs.bridges.remote import BridgedEnv, Refused, ServerError, ServerReply, ServerStep, exchange, listed_digest
+from rlvr.envs.bridges.remote import (
+    BridgedEnv,
+    Refused,
+    ServerError,
+    ServerReply,
+    ServerStep,
+    answer_if_any,
+    exchange,
+    listed_digest,
+)
 from rlvr.envs.core.hints import check_reset_options
 from rlvr.envs.core.seeding import stream
 from rlvr.envs.core.tables import DataError, read_table
@@ -57,6 +67,7 @@ class NeMoGym(BridgedEnv):
         self._cookies: dict[str, str] = {}
         self._closes = False
         self._tools: dict[str, list[str]] = {}
+        self._said: list[Row] = []  # what ``/verify`` is to read: answers, calls and their outputs
 
     elsewhere = BridgedEnv.elsewhere | {"rows"}
 
@@ -76,8 +87,13 @@ class NeMoGym(BridgedEnv):
         self._leave()
         self._choose(seed, options)
         until = time.monotonic() + self.timeout
-        self._cookies = {}
-        server_step = _object(self._post("/reset", self._row, until), "/reset")
+        self._cookies, self._said = {}, []
+        if "verifies" not in self._known:
+            listed = answer_if_any(f"{self.url}/openapi.json", None, self.headers, until)
+            paths = listed.get("paths") if isinstance(listed, dict) else None
+            self._known["verifies"] = isinstance(paths, dict) and "/verify" in paths and "/reset" not in paths
+        path = "/seed_session" if self._known["verifies"] else "/reset"
+        server_step = _object(self._post(path, self._row, until), path)
         info = server_step.get("info") or {}
         self._closes = info.get("supports_explicit_close") is True
         asked = self._row["responses_create_params"]
@@ -96,6 +112,8 @@ class NeMoGym(BridgedEnv):
         return ServerStep(text_shown, info=facts)
 
     def _play(self, action: str) -> ServerStep:
+        if self._known["verifies"]:
+            return self._called_or_verified(self._response(action))
         body = {**self._row, "response": self._response(action)}
         server_step = _object(self._post("/step", body, time.monotonic() + self.timeout), "/step")
         info = server_step.get("info") or {}
@@ -106,6 +124,26 @@ class NeMoGym(BridgedEnv):
         text = "\n\n".join([*outputs, *([text_shown] if isinstance(text_shown, str) and text_shown else [])])
         role = {"role": "tool"} if outputs and not text_shown else {}
         return ServerStep(text, server_step.get("reward"), terminated, truncated, {"index": self._index, **role})
+
+    def _called_or_verified(self, response: Row) -> ServerStep:
+        """Calls go to the paths of their tools; an answer without one ends the episode, and is scored."""
+        until = time.monotonic() + self.timeout
+        calls = [item for item in response["output"] if item["type"] == "function_call"]
+        if other := [call["name"] for call in calls if call["name"] not in self._tools]:
+            raise Refused(f"There is no tool {other[0][:50]!r}.")
+        self._said += response["output"]
+        outputs: list[str] = []
+        for call in calls:
+            told = self._post(f"/{call['name']}", json.loads(call["arguments"]), until).body
+            outputs.append(json.dumps(told, ensure_ascii=False, separators=(",", ":")))  # as it was sent
+            output = {"type": "function_call_output", "call_id": call["call_id"], "output": outputs[-1]}
+            self._said.append(output)
+        if calls:
+            return ServerStep("\n\n".join(outputs), info={"index": self._index, "role": "tool"})
+        body = {**self._row, "response": {**response, "output": self._said}}
+        scored = _object(self._post("/verify", body, until), "/verify")
+        reward = None if scored.get("mask_sample") is True else scored.get("reward")  # it says that it could not score
+        return ServerStep(str(scored.get("failure_reason") or ""), reward, True, info={"index": self._index})
 
     def _leave(self) -> None:
         if self._cookies and self._closes:

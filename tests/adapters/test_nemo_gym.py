@@ -25,6 +25,7 @@ from rlvr.adapters.serving.loopback import LoopbackServer
 from rlvr.adapters.spec import require_tools_in_prompt
 from rlvr.adapters.suites import nemo_gym as adapter
 from rlvr.envs import Verdict
+from rlvr.envs.tools import Call, write_call
 
 from .loopback_app import free_socket, serving
 from .plugin_site import ID, export_plugin, install_plugin
@@ -427,6 +428,46 @@ def test_our_server_through_our_bridge_is_what_direct_stepping_is():
             assert here[4]["success"] == there[4]["success"]
         env.close()
     assert made.session_state == {}
+
+
+@foreign
+def test_a_server_of_theirs_that_scores_answers_is_played():
+    """Calls go to its tools, in one session; a text without a call is scored, with all that was said before it."""
+    pytest.importorskip("nemo_gym")
+    import resources_servers.example_session_state_mgmt.app as theirs
+    from nemo_gym.config_types import BaseServerConfig
+    from nemo_gym.server_utils import ServerClient
+    from omegaconf import OmegaConf
+
+    config = theirs.StatefulCounterResourcesServerConfig(
+        host="127.0.0.1", port=1, entrypoint="app.py", name="theirs", domain="other"
+    )
+    client = ServerClient(
+        head_server_config=BaseServerConfig(host="127.0.0.1", port=1), global_config_dict=OmegaConf.create({})
+    )
+    made = theirs.StatefulCounterResourcesServer(config=config, server_client=client)
+    table = [json.loads(line) for line in (Path(theirs.__file__).parent / "data" / "example.jsonl").open()]
+    with serving(application(made)) as url:
+        env = gym.make(REMOTE, url=url, rows=table)
+        for index, row in enumerate(table):
+            for right in (True, False):
+                _, info = env.reset(seed=0, options={"index": index})
+                assert [tool["function"]["name"] for tool in info["tools"]] == [
+                    "increment_counter",
+                    "get_counter_value",
+                ]
+                missing = row["expected_count"] - row["initial_count"] + (0 if right else 1)
+                told, reward, over, _, info = env.step(
+                    write_call(Call("increment_counter", {"count": missing}), "hermes")
+                )
+                assert (reward, over, info["role"]) == (0.0, False, "tool")
+                assert "success" in told
+                told, *_ = env.step(write_call(Call("get_counter_value", {}), "hermes"))
+                assert str(row["initial_count"] + missing) in told
+                assert not env.step(write_call(Call("verify", {}), "hermes"))[2]
+                *_, reward, over, _, info = env.step("That is all.")
+                assert (reward, over, info["success"]) == (float(right), True, right)
+        env.close()
 
 
 @foreign
