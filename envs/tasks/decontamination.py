@@ -21,7 +21,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from math import ceil
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 RUN: Final = 13
 SHORTEST_RUN: Final = 8
@@ -88,12 +88,6 @@ def find_overlaps(
             index = _jaccard(sets[i], held_sets[match])
             overlaps += [Overlap(position, theirs[held[match]][0], index, phrase) for position in ours[words]]
     return sorted(overlaps)
-
-
-def without_overlaps(train: Sequence[str], test: Sequence[str], **settings: Any) -> list[int]:
-    """The indices of the training texts that overlap with no test text; settings as for ``find_overlaps``."""
-    dropped = {overlap.train for overlap in find_overlaps(train, test, **settings)}
-    return [index for index in range(len(train)) if index not in dropped]
 
 
 def _indices(texts: Sequence[str], numbers: bool) -> dict[Words, list[int]]:

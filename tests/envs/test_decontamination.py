@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlvr.envs.tasks.decontamination import find_overlaps, without_overlaps
+from rlvr.envs.tasks.decontamination import find_overlaps
 
 STORY = (
     "A gardener plants nine rows of eleven tulips along the northern wall of the park. Fifteen of them do not grow "
@@ -66,7 +66,6 @@ def test_an_entry_names_the_places_the_index_and_the_run():
     assert overlaps[0].jaccard == 1.0
     assert overlaps[1].run == "how many prime numbers are there between 30 and 60"
     assert len(overlaps[0].run.split()) == 13
-    assert without_overlaps(train, [BRIEF, SHORT, STORY]) == [0]
 
 
 # what is not the same

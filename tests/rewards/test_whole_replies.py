@@ -52,21 +52,8 @@ RIGHT: list[tuple[str, str, str]] = [  # kind, reply, reference
         )
     ],
     *[
-        ("number", f"\\boxed{{{text}}}", "1000")
-        for text in (
-            "1{\\,}000",
-            "1\\ 000",
-            "1\\;000",
-            "1~000",
-            "1\u00a0000",
-            "1\u202f000",
-            "1{,}000",
-            "1,\\!000",
-            "1,000",
-        )
-    ],
-    *[
-        ("math", f"\\boxed{{{text}}}", "1000")
+        (kind, f"\\boxed{{{text}}}", "1000")
+        for kind in ("number", "math")
         for text in (
             "1{\\,}000",
             "1\\ 000",
