@@ -125,6 +125,31 @@ def deletes_the_tables(env: TextEnv, rng: random.Random) -> Iterator[str]:
     yield f"\\boxed{{{rng.choice(('0', 'none', 'no rows'))}}}"
 
 
+def overlooks_the_rules(env: TextEnv, rng: random.Random) -> Iterator[str]:
+    """Checks and gives the best plan that there would be without the notes, or without the rules."""
+    from rlvr.envs.agentic.planning.problem import best, written
+    from rlvr.envs.agentic.planning.task import request_of
+
+    request = request_of(env.get_state().state.world.key)
+    problem, rules = request.problem, request.problem.rules
+    problem.rules = request.asked if request.notes else ()
+    _, plan = best(problem) or (0, ())
+    problem.rules = rules
+    yield call("check_plan", plan=written(plan))
+    yield f"\\boxed{{{written(plan)}}}"
+
+
+def plans_all_but_one(env: TextEnv, rng: random.Random) -> Iterator[str]:
+    """Gives the best plan without the last thing of it."""
+    yield re.sub(r"[,;]?[^,;{}]*\}$", "}", env.task.direct_answer(env.get_state().state))
+
+
+def gives_a_plan_twice(env: TextEnv, rng: random.Random) -> Iterator[str]:
+    """So that one of two might count."""
+    plan = env.task.direct_answer(env.get_state().state).removeprefix("\\boxed{").removesuffix("}")
+    yield f"\\boxed{{{plan}; {plan}}}"
+
+
 def closes_the_ticket_at_once(env: TextEnv, rng: random.Random) -> Iterator[str]:
     """Knows what the ticket should say, and does nothing for it."""
     done, rule = env.get_state().state.world.customer.outcome
@@ -429,6 +454,7 @@ CODE = (*map(hands_in, PROGRAMS), tables_the_visible_tests)
 WORLDS: dict[str, tuple[Cheat, ...]] = {
     "rlvr/WorldSearch-v0": (boxes_a_whole_document,),
     "rlvr/SQL-v0": (answers_with_all_that_a_table_holds, answers_with_every_count, deletes_the_tables),
+    "rlvr/Planner-v0": (overlooks_the_rules, plans_all_but_one, gives_a_plan_twice),
     "rlvr/ServiceDesk-v0": (closes_the_ticket_at_once, wrecks_the_books),
     "rlvr/Service-v0": (
         closes_the_case_at_once,

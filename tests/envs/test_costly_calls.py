@@ -22,7 +22,7 @@ PIECES = (
     "<|python_tag|>", "<|im_end|>", "<", "\\", "&#9", '"name" ', "9", "\u202e", "'", '"', "`", "(", "%", "*", "a ",
     " ", "\n", "--", "/*", "SELECT ", "a.", "(a+)+", "1=1 or ", "é", "../", "@x.com ",
 )  # fmt: skip
-WORLDS = ("rlvr/WorldSearch-v0", "rlvr/SQL-v0", "rlvr/ServiceDesk-v0", "rlvr/Browser-v0")
+WORLDS = ("rlvr/WorldSearch-v0", "rlvr/SQL-v0", "rlvr/Planner-v0", "rlvr/ServiceDesk-v0", "rlvr/Browser-v0")
 
 
 def cost(work: Callable[..., object], *arguments: object) -> float:

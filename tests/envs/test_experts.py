@@ -148,7 +148,7 @@ def test_an_expert_names_nothing_that_was_not_shown_before(env_id: str, level: i
         shown, ended = f"{env.task.system} {observation}".lower(), False
         while not ended:
             action = env.solve()
-            if "\\boxed" not in action:  # an answer is worked out
+            if "\\boxed" not in action and "check_plan" not in action:  # an answer is worked out, and a plan too
                 own = env_id in OWN_WORDS or (env_id in REPORTS and "<tool_call>" not in action)
                 names = re.findall(r"\d{3,}", action) if own else names_in(action)
                 assert [name for name in names if name.lower() not in shown] == [], (seed, action)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from rlvr.envs.agentic import made_up_names
-from rlvr.envs.agentic.services.plans import Planner
+from rlvr.envs.agentic.services.plans import CasePlanner
 from rlvr.envs.agentic.services.schema import Action, Attribute, Entity
 from rlvr.envs.agentic.services.tables import TODAY, Deed, Row, Tables, replaced
 from rlvr.envs.agentic.services.visit import (
@@ -211,7 +211,7 @@ class _Maker:
             world, self.owner, numbers, expected, tuple(sorted(self.entries, key=repr)), opening,
             identity[0] if identity else (), tuple(self.wishes), rng.choice(size.moods), self._device(), (),
         )  # fmt: skip
-        plan = Planner(case, self.tables, bool(stranger)).steps()
+        plan = CasePlanner(case, self.tables, bool(stranger)).steps()
         return ServiceVisit(case._replace(plan=plan), self.tables, case.device)
 
     def _outcome(self, index: int) -> str:

@@ -23,7 +23,7 @@ MORE: Final = "Is there anything else that I can do for you?"
 Steps = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
 
 
-class Planner:
+class CasePlanner:
     """Plans a case. What it enters has stood in the policy, in a tool's output or in the customer's words before."""
 
     def __init__(self, case: Case, tables: Tables, stranger: bool) -> None:
