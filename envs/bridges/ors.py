@@ -65,12 +65,17 @@ class OpenReward(BridgedEnv):
         if env is not None and (not env or set(env) & set("/?#% ")):
             raise ValueError(f"env must be the name of an environment, got {env!r:.60}")
         self.env, self.split, self.text_tool = env, split, text_tool
-        self._start = "" if env is None else f"/{env}"
         self._sid: str | None = None
         self._counts: dict[str, int] = {}
         self._names: dict[str, list[str]] = {}
         self._terminal: tuple[str, str | None] | None = None
         self._order, self._drawn = 0, 0
+
+    @property
+    def _start(self) -> str:
+        """Where the environment's paths begin; the root is the first one's, and some servers redirect from there."""
+        name = self.env or self._known.get("first")
+        return f"/{name}" if name else ""
 
     def _settings(self) -> dict[str, Any]:
         return super()._settings() | {"env": self.env, "split": self.split, "text_tool": self.text_tool}
@@ -94,6 +99,9 @@ class OpenReward(BridgedEnv):
     def _begin(self, seed: int | None, options: Mapping[str, Any]) -> ServerStep:
         self._leave()
         until = time.monotonic() + self.timeout
+        if self.env is None and "first" not in self._known:
+            listed = answer_if_any(f"{self.url}/list_environments", None, self.headers, until)
+            self._known["first"] = listed[0] if isinstance(listed, list) and listed else ""
         split, index = self._choose(seed, options, until)
         self._sid = self._opened(until)
         try:

@@ -209,6 +209,16 @@ def test_a_refused_call_is_for_the_policy_and_takes_back_nothing(scripted):
         assert (text, reward, over) == ("on it goes\n\nno such tool", 0.25, False)
 
 
+def test_without_a_name_the_first_environment_is_played_at_its_own_path(scripted):
+    """A server may redirect from its root, and a POST is not sent twice."""
+    scripted.script["list_environments"] = ["sums", "words"]
+    for path in ("num_tasks", "prompt", "tools"):
+        scripted.script[f"sums/{path}"] = scripted.script.pop(path)
+    with closing(made(scripted)) as env:
+        assert env.reset(seed=0)[0] == "hello"
+    assert [path for path, _ in scripted.asked].count("list_environments") == 1
+
+
 def test_a_terminal_tool_takes_the_text_and_a_full_server_is_waited_for(scripted):
     full = iter([(503, {"detail": "full"})] * 2)
     scripted.script["create"] = lambda body: next(full, {"sid": "sid-1"})
