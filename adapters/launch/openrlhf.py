@@ -220,12 +220,12 @@ def _run(t: Translation, mix: TaskMix, machines: Machines) -> None:
     t.exact("checkpoint_every", {"ckpt.save_steps": t["checkpoint_every"]})
     every = {"eval.steps": t["evaluation.every"] or -1, "eval.temperature": 0.0, "eval.n_samples_per_prompt": 1}
     t.approximate("evaluation.every", every, "greedy alone, and not before training")
-    if t["report_to"] == "tensorboard":
-        t.exact("report_to", {"logger.tensorboard_dir": f"{t['out']}/tensorboard"})
-    elif t["report_to"] == "none":
-        t.exact("report_to")
+    events = {"logger.tensorboard_dir": f"{t['out']}/tensorboard"} if "tensorboard" in t["report_to"] else {}
+    if {*t["report_to"]} <= {"tensorboard"}:
+        t.exact("report_to", events)
     else:
         t.left("report_to", "give OpenRLHF --logger.wandb.key yourself; it has wandb and tensorboard")
+        t.options |= events
     t.exact("out", {"ckpt.output_dir": f"{t['out']}/model", "ckpt.path": f"{t['out']}/checkpoints"})
     t.options |= {
         "actor.num_nodes": machines.nodes,

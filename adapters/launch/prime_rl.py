@@ -193,12 +193,12 @@ def _run(t: Translation, machines: Machines) -> None:
         ORCHESTRATOR + "eval.sampling.max_completion_tokens": t["sampling.max_new_tokens"],
     }
     t.approximate("evaluation.every", evaluation, "greedy alone")
-    if t["report_to"] == "wandb":
-        t.exact("report_to", {"monitors.wandb.project": "rlvr"})
-    elif t["report_to"] == "none":
-        t.exact("report_to")
+    wandb = {"monitors.wandb.project": "rlvr"} if "wandb" in t["report_to"] else {}
+    if {*t["report_to"]} <= {"wandb"}:
+        t.exact("report_to", wandb)
     else:
         t.left("report_to", "prime-rl reports to wandb")
+        t.options |= wandb
     t.exact("out", {"output_dir": f"{t['out']}/outputs"})
     if machines.nodes > 1:
         raise LaunchRefused("--nodes: rlvr launch writes prime-rl's deployment on one node; change it in the TOML")

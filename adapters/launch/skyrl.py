@@ -283,12 +283,13 @@ def _run(t: Translation, machines: Machines) -> None:
         {"trainer.eval_interval": t["evaluation.every"] or -1, "trainer.eval_before_train": True},
         "greedy alone; without an interval before training only, where ours evaluates after it, too",
     )
-    logger = t["report_to"] if t["report_to"] in ("wandb", "tensorboard") else "console"
-    if t["report_to"] == "trackio":
-        t.left("report_to", "SkyRL reports to wandb, tensorboard, mlflow and swanlab")
-        t.options["trainer.logger"] = logger
+    reported = [name for name in t["report_to"] if name in ("wandb", "tensorboard", "mlflow")][:1]
+    logger = {"trainer.logger": reported[0] if reported else "console"}
+    if len(reported) == len(t["report_to"]):
+        t.exact("report_to", logger)
     else:
-        t.exact("report_to", {"trainer.logger": logger})
+        t.left("report_to", "SkyRL reports to one of wandb, tensorboard, mlflow and swanlab")
+        t.options |= logger
     out = t["out"].resolve() if isinstance(t["out"], Path) else t["out"]
     t.exact("out", {"trainer.ckpt_path": f"{out}/checkpoints", "trainer.export_path": f"{out}/exports"})
     placement = "trainer.placement."

@@ -288,8 +288,7 @@ def _run(t: Translation, machines: Machines) -> None:
         {"trainer.test_freq": every, "trainer.val_before_train": True, **greedy},
         "greedy alone, before, between and after; ours are greedy and sampled",
     )
-    logger = ["console", *([t["report_to"]] if t["report_to"] != "none" else [])]
-    t.exact("report_to", {"trainer.logger": logger})
+    t.exact("report_to", {"trainer.logger": ["console", *t["report_to"]]})
     t.exact("out", {"trainer.default_local_dir": f"{t['out']}/checkpoints"})
     t.options |= {
         "trainer.n_gpus_per_node": machines.gpus,

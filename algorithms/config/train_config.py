@@ -80,8 +80,8 @@ class TrainConfig(Section):
     """CPU threads of torch; more than one is slower when the cores are shared."""
     checkpoint_every: int = Field(default=10, ge=1)
     """Steps between checkpoints."""
-    report_to: Literal["none", "trackio", "wandb", "tensorboard"] = "none"
-    """Tracker that gets the figures of each step beside metrics.jsonl; its library is in the extra track."""
+    report_to: tuple[Literal["trackio", "wandb", "tensorboard", "mlflow"], ...] = ()
+    """Trackers that get the figures of each step beside metrics.jsonl; their libraries are in the extra track."""
     push_to_hub: str = ""
     """Repository of the Hugging Face hub that the trained policy is uploaded to, such as me/my-policy."""
     episodes_every: int = Field(default=10, ge=1)
@@ -93,6 +93,12 @@ class TrainConfig(Section):
     @classmethod
     def _by_kind(cls, value: Any) -> Any:
         return {"kind": value} if isinstance(value, str) else value  # sampler: vllm
+
+    @field_validator("report_to", mode="before")
+    @classmethod
+    def _trackers(cls, value: Any) -> Any:
+        names = [value] if isinstance(value, str) else value  # report_to: wandb
+        return [] if names in (["none"], ("none",)) else names
 
     @field_validator("algorithm", mode="before")
     @classmethod
@@ -200,7 +206,8 @@ class TrainConfig(Section):
             and not self.self_play.policy
             and "self_play.policies says who has which seat",
             "push_to_hub": bool(self.push_to_hub) and "a repository holds one policy: upload their folders yourself",
-            "report_to": self.report_to in ("trackio", "wandb") and f"{self.report_to} follows one run of a process",
+            "report_to": any(name in self.report_to for name in ("trackio", "wandb"))
+            and "trackio and wandb follow one run of a process",
         }
         for field, reason in refused.items():
             if reason:

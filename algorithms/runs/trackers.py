@@ -1,4 +1,4 @@
-"""Trackers of experiments: what `metrics.jsonl` and `timing.jsonl` get, sent to trackio, wandb or tensorboard as well.
+"""Trackers of experiments: what `metrics.jsonl` and `timing.jsonl` get, sent to each of them as well.
 
 Each through its own library, which the extra ``track`` installs. The files are written whether or not a tracker is.
 """
@@ -6,11 +6,13 @@ Each through its own library, which the extra ``track`` installs. The files are 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-TRACKERS = ("none", "trackio", "wandb", "tensorboard")
+PARAM = 500  # characters of a setting that MLflow gets: its stores refuse longer ones, each at a length of its own
 
 
 class Tracker(Protocol):
@@ -57,15 +59,57 @@ class _TensorBoard:
         self.writer.close()
 
 
-def open_tracker(name: str, run: Path, config: Mapping[str, Any]) -> Tracker | None:
-    """The tracker of this name for a run in this folder; None for "none".
+class _MLflow:
+    """A run of MLflow at ``MLFLOW_TRACKING_URI``, or where MLflow keeps runs without it."""
+
+    def __init__(self, run: Path, config: Mapping[str, Any]) -> None:
+        entities = _load("mlflow").entities
+        self.metric, self.client = entities.Metric, importlib.import_module("mlflow").MlflowClient()
+        experiment = self.client.get_experiment_by_name("rlvr")
+        number = experiment.experiment_id if experiment else self.client.create_experiment("rlvr")
+        self.run_id: str = self.client.create_run(number, run_name=run.name).info.run_id
+        settings = {
+            f"{name}.{inner}" if inner else name: setting
+            for name, value in config.items()
+            for inner, setting in (value.items() if isinstance(value, Mapping) else [("", value)])
+        }
+        parameters = [entities.Param(name, str(value)[:PARAM]) for name, value in settings.items()]
+        for start in range(0, len(parameters), 100):  # as many as one request may hold
+            self.client.log_batch(self.run_id, params=parameters[start : start + 100])
+
+    def log(self, values: Mapping[str, float], step: int) -> None:
+        now = int(time.time() * 1_000)
+        self.client.log_batch(self.run_id, [self.metric(name, value, now, step) for name, value in values.items()])
+
+    def finish(self) -> None:
+        self.client.set_terminated(self.run_id)
+
+
+class Trackers:
+    """Several trackers as one: each gets what all get.
 
     Raises:
-        ImportError: its library is not installed; names the extra.
+        ImportError: a library is not installed; names the extra.
     """
-    if name == "none":
-        return None
-    return _TensorBoard(run, config) if name == "tensorboard" else _Client(name, run, config)
+
+    def __init__(self, names: Sequence[str], run: Path, config: Mapping[str, Any]) -> None:
+        kinds: dict[str, Callable[[Path, Mapping[str, Any]], Tracker]] = {
+            "tensorboard": _TensorBoard,
+            "mlflow": _MLflow,
+        }
+        for name in names:
+            _load(name)  # all, before the first begins a run
+        self.trackers = [kinds.get(name, partial(_Client, name))(run, config) for name in names]
+
+    def log(self, values: Mapping[str, float], step: int) -> None:
+        """The figures of a step."""
+        for tracker in self.trackers:
+            tracker.log(values, step)
+
+    def finish(self) -> None:
+        """No more will come."""
+        for tracker in self.trackers:
+            tracker.finish()
 
 
 def figures(record: Mapping[str, Any], timing: Mapping[str, Any]) -> dict[str, float]:
@@ -106,5 +150,5 @@ def _load(library: str) -> Any:
         if error.name != library:
             raise
         raise ImportError(
-            f"report_to: {library} is not installed: pip install 'rlvr[track]', or set report_to to none"
+            f"report_to: {library} is not installed: pip install 'rlvr[track]', or leave it out of report_to"
         ) from None

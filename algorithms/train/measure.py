@@ -143,7 +143,7 @@ def describe_measured(config: TrainConfig, measured: Measured) -> str:
 def _shortened(config: TrainConfig, out: Path) -> TrainConfig:
     """The same run without its warm start, which is measured by itself, and without what others see."""
     warm = config.warm_start.model_copy(update={"steps": 0, "mixed_steps": 0, "random_steps": 0})
-    return config.model_copy(update={"out": out, "warm_start": warm, "report_to": "none", "push_to_hub": ""})
+    return config.model_copy(update={"out": out, "warm_start": warm, "report_to": (), "push_to_hub": ""})
 
 
 def _warm_steps(trainer: Trainer, clock: Clock) -> tuple[Seconds, float]:

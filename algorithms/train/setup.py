@@ -29,7 +29,7 @@ from rlvr.algorithms.recipe.presets import Preset
 from rlvr.algorithms.runs.callbacks import Callback, LoggedSteps
 from rlvr.algorithms.runs.checkpoints import frozen_digest
 from rlvr.algorithms.runs.run_folder import RunFolder, SilentFolder, Stopwatch
-from rlvr.algorithms.runs.trackers import open_tracker
+from rlvr.algorithms.runs.trackers import Trackers
 from rlvr.algorithms.sampling.collect import TaskOrder, ValidSteps
 from rlvr.algorithms.sampling.env_source import digests_of, env_source, leave_tools
 from rlvr.algorithms.sampling.opponents import LearnerOpponents
@@ -142,8 +142,8 @@ class RunSetup:
         self.weights = PolicyWeights(self.model)  # as they are when the sampler asks
         self.games = GameEvaluation(config, self.rollout.env.unwrapped)
         self._build_method()
-        tracker = config.report_to if self.world.rank == 0 else "none"
-        self.tracker = open_tracker(tracker, self.folder.path, config.model_dump(mode="json"))
+        trackers = config.report_to if self.world.rank == 0 else ()
+        self.tracker = Trackers(trackers, self.folder.path, config.model_dump(mode="json"))
 
     def _build_method(self) -> None:
         """Who collects, and who learns from what was collected."""
@@ -233,8 +233,7 @@ class RunSetup:
         """Let go of what a run holds; `Trainer.run` does in its end."""
         self.schedule.close()
         self.sampler.close()
-        if self.tracker is not None:
-            self.tracker.finish()
+        self.tracker.finish()
         self.folder.close()
 
 

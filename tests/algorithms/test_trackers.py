@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rlvr.algorithms.runs.trackers import TRACKERS, figures, open_tracker, push_policy
+from rlvr.algorithms.runs.trackers import Trackers, figures, push_policy
 from rlvr.algorithms.train.run import Trainer
 
 from .runs import Callback, small
@@ -25,11 +25,11 @@ def test_figures_are_numbers_under_their_phase():
     }
 
 
-@pytest.mark.parametrize("name", [name for name in TRACKERS if name != "none"])
+@pytest.mark.parametrize("name", ["trackio", "wandb", "tensorboard", "mlflow"])
 def test_a_library_that_is_missing_is_named_before_anything_is_trained(name: str, tmp_path: Path, monkeypatch):
     monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
     with pytest.raises(ImportError, match=rf"{name} is not installed: pip install 'rlvr\[track\]'"):
-        open_tracker(name, tmp_path, {})
+        Trackers([name], tmp_path, {})
     with pytest.raises(ImportError, match="report_to"):
         Trainer(small(tmp_path / "run", report_to=name, **SHORT), Callback())
 
@@ -51,13 +51,24 @@ def test_time_is_split_and_an_upload_that_fails_costs_nothing(tmp_path: Path):
     assert "could not be uploaded" in push_policy(tmp_path / "run" / "policy", "me/mine")
 
 
-def test_tensorboard_gets_what_the_files_get(tmp_path: Path):
+@pytest.mark.foreign
+def test_several_trackers_get_what_the_files_get(tmp_path: Path, monkeypatch):
     pytest.importorskip("tensorboard")
+    mlflow = pytest.importorskip("mlflow")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    Trainer(small(tmp_path / "run", report_to="tensorboard", **SHORT), Callback()).run()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "mlruns").as_uri())
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    config = small(tmp_path / "run", report_to=["tensorboard", "mlflow"], **SHORT)
+    Trainer(config, Callback()).run()
     events = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
+    client = mlflow.MlflowClient()
+    (run,) = client.search_runs([client.get_experiment_by_name("rlvr").experiment_id])
+    assert (run.info.run_name, run.info.status) == ("run", "FINISHED")
+    assert run.data.params["steps"] == "2"
+    assert run.data.params["sampling.max_new_tokens"] == "4"
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     rewards = [line["reward"] for line in lines if line["phase"] == "train"]
-    assert [event.value for event in events.Scalars("train/reward")] == pytest.approx(rewards)
-    assert [event.step for event in events.Scalars("train/reward")] == [1, 2]
+    for points in (events.Scalars("train/reward"), client.get_metric_history(run.info.run_id, "train/reward")):
+        assert [point.value for point in points] == pytest.approx(rewards)
+        assert [point.step for point in points] == [1, 2]

@@ -237,7 +237,7 @@ def _dry_run(config: TrainConfig, callback: Callback, resume: bool) -> list[str]
         require_free(config.out)
     # Only making them tells whether the environment, the model and the sampler go with the config.
     with TemporaryDirectory(prefix="rlvr-dry-run-") as scratch:
-        changed = config.model_copy(update={"out": Path(scratch) / "run", "report_to": "none"})
+        changed = config.model_copy(update={"out": Path(scratch) / "run", "report_to": ()})
         run = open_run(changed, callback)
         trainer = next(iter(run.members.values()))
         weights = list(trainer.model.parameters())
