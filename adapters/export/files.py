@@ -12,6 +12,7 @@ from typing import IO, Any
 
 from rlvr.adapters.export.atif import atif_record, turn_images
 from rlvr.adapters.export.chat import chat_record, has_images, openai_record, whole_pairs
+from rlvr.adapters.export.every_eval_ever import evaluation_record
 from rlvr.adapters.rows import MISSING_PYARROW
 from rlvr.agents.episode import Episode
 from rlvr.envs.core.files import (
@@ -26,7 +27,7 @@ from rlvr.envs.core.files import (
     write_whole,
 )
 
-FORMATS = ("chat", "openai", "atif")
+FORMATS = ("chat", "openai", "atif", "every-eval-ever")
 
 
 def check_target(out: Path, form: str) -> None:
@@ -45,6 +46,9 @@ def check_target(out: Path, form: str) -> None:
             raise ValueError(f"trajectories are written to X.jsonl or to a folder, a file each; not {out.name!r}")
         if not out.suffix:
             require_new_folder(out)
+    elif form == "every-eval-ever":
+        if out.suffix != ".json":
+            raise ValueError(f"a record of an evaluation is written to X.json, not {out.name!r}")
     elif out.suffix not in (".jsonl", ".parquet"):
         raise ValueError(f"episodes are written to X.jsonl or X.parquet, not {out.name!r}")
     if form == "openai" and out.suffix == ".parquet":
@@ -78,6 +82,10 @@ def write(episodes: Iterable[Episode], out: Path, form: str, *, force: bool = Fa
         OSError: it cannot be written.
     """
     require_new_files(out, form, force)
+    if form == "every-eval-ever":
+        held = [episode for episode in episodes if episode.verdict is not None]
+        write_new(out, json.dumps(evaluation_record(held), indent=1) + "\n", force)
+        return len(held)
     if not out.suffix:
         return _write_folder(episodes, out)
     digests: Counter[tuple[str, str | None, str]] = Counter()

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from rlvr.adapters.export.selection import Filter, Selection
     from rlvr.agents import Episode
 
+EVALUATION = "every-eval-ever"
 EPISODES_ONLY = ("success", "min_reward", "env", "best_of", "dedupe", "max_turns", "max_tokens")
 
 
 def export(options: argparse.Namespace, rest: list[str]) -> int:
     """Write the episodes that pass the filters, and say how many were left out, and why."""
     from rlvr.adapters.export.files import check_target, require_new_files, write
-    from rlvr.adapters.export.selection import Selection, episode_files, read_all
+    from rlvr.adapters.export.selection import Filter, Selection, episode_files, read_all
 
     targets = [name for name in TARGETS if getattr(options, name) is not None]
     if bool(options.paths) + (options.expert is not None) + len(targets) != 1:
@@ -31,6 +32,8 @@ def export(options: argparse.Namespace, rest: list[str]) -> int:
     if targets:
         return _environment(options, targets[0])
     wanted = _wanted(options)
+    if options.format == EVALUATION and wanted != Filter():
+        raise ValueError(f"--format {EVALUATION} is of whole evaluations: leave the filters out")
     check_target(options.out, options.format)
     selection = Selection()
     files: list[Path] = []
@@ -42,7 +45,9 @@ def export(options: argparse.Namespace, rest: list[str]) -> int:
             raise ValueError(f"{options.out} is what is exported: give another --out")
     require_new_files(options.out, options.format, options.force, "--force")
     episodes = read_all(files, selection) if options.expert is None else _demonstrated(options)
-    written = write(selection.take(episodes, wanted), options.out, options.format, force=options.force)
+    taken = episodes if options.format == EVALUATION else selection.take(episodes, wanted)
+    written = write(taken, options.out, options.format, force=options.force)
+    selection.seen += written * (options.format == EVALUATION)
     for problem in selection.problems:
         print(f"rlvr: {problem}", file=sys.stderr)
     if not written:
@@ -188,13 +193,17 @@ def add_parsers(commands: Any) -> None:
         "paths", nargs="*", type=Path, help="files of episodes or of other tools' logs, folders of JSONL, or runs"
     )
     exporting.add_argument(
-        "--out", type=Path, required=True, help="X.jsonl or X.parquet; a new folder for atif and other suites"
+        "--out",
+        type=Path,
+        required=True,
+        help=f"X.jsonl or X.parquet; a new folder for atif and other suites; X.json for {EVALUATION}",
     )
     exporting.add_argument(
         "--format",
-        choices=("chat", "openai", "atif"),
+        choices=("chat", "openai", "atif", EVALUATION),
         default="chat",
-        help="chat: messages as played, and reward; openai: for its fine-tuning; atif: Harbor's trajectories",
+        help="chat: messages as played, and reward; openai: for its fine-tuning; atif: Harbor's trajectories; "
+        f"{EVALUATION}: the figures of an evaluation",
     )
     exporting.add_argument("--expert", metavar="ID", help="export the expert's episodes in an environment instead")
     exporting.add_argument("--harbor", metavar="ID", help="export an environment's tasks as folders of Harbor instead")
