@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Sequence
+from itertools import pairwise
 from typing import Final
 
 from rlvr.envs.rewards.errors import BadOption
@@ -32,6 +33,21 @@ def kimi_length(lengths: Sequence[int], correct: Sequence[bool]) -> list[float]:
         return [0.0] * len(lengths)
     ramp = [0.5 - (length - shortest) / (longest - shortest) for length in lengths]
     return [value if right else min(0.0, value) for value, right in zip(ramp, correct, strict=True)]
+
+
+def l1_exact(correct: bool, length: int, target: int, *, alpha: float = 0.0003) -> float:
+    """L1-Exact (arXiv 2503.04697, eq. 1): ``1[correct] - alpha * |target - length|``; the prompt states the target."""
+    return float(correct) - alpha * abs(target - length)
+
+
+def l1_max(correct: bool, length: int, target: int, *, alpha: float = 0.0003, delta: float = 0.5) -> float:
+    """L1-Max (arXiv 2503.04697, eq. 2): ``1[correct] * clip(alpha * (target - length) + delta, 0, 1)``."""
+    return float(correct) * max(0.0, min(1.0, alpha * (target - length) + delta))
+
+
+def stop_properly(reward: float, truncated: bool, *, scale: float = 1.0, add: float = 0.0) -> float:
+    """``reward * scale + add`` for a completion that ran into the length limit, the reward itself otherwise."""
+    return reward * scale + add if truncated else reward
 
 
 # Unicode blocks of the script a language is written in.
@@ -99,3 +115,12 @@ def repetition(tokens: Sequence[Hashable] | str, *, n: int = 20, weight: float =
     if len(grams) < 2:
         return 0.0
     return -weight * (1.0 - len(set(grams)) / len(grams))
+
+
+def longest_run(tokens: Sequence[Hashable]) -> int:
+    """Length of the longest run of one token: a cheap alarm for a model that loops."""
+    longest = run = min(1, len(tokens))
+    for left, right in pairwise(tokens):
+        run = run + 1 if left == right else 1
+        longest = max(longest, run)
+    return longest

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
+from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.endpoint import Endpoint, JudgeError, chat
 from rlvr.envs.rewards import BadOption
-from rlvr.envs.rewards.judge import Criterion, Judge, judge_messages, read_scores
-from rlvr.envs.rewards.rubric import Grade
+from rlvr.envs.rewards.judge import Criterion, EvolvingRubrics, Judge, judge_messages, propose_criteria, read_scores
+from rlvr.envs.rewards.rubric import Grade, Sample
 
 KEY = "sk-very-secret"
 
@@ -262,8 +263,31 @@ def test_chat_returns_text(base: str) -> None:
         chat(Endpoint(f"{base}/broken/v1", "m", retries=0), [{"role": "user", "content": "x"}])
 
 
-def test_criteria_may_differ_by_question() -> None:
-    criteria = {"q": [Criterion("is right", 2.0), Criterion("is short")]}
-    judge = Judge(lambda sample: criteria.get(sample.prompt, []), lambda messages: '{"scores": {"1": 1, "2": 0}}')
-    assert judge("x", prompt="q").reward == pytest.approx(2 / 3)
-    assert judge("x", prompt="unknown").status == "verifier_error"
+# -- sets of criteria that change
+
+
+def scores(*values: float) -> Callable[[Any], str]:
+    return lambda messages: json.dumps({"scores": {str(index): value for index, value in enumerate(values, 1)}})
+
+
+def test_criteria_that_tell_nothing_apart_are_retired() -> None:
+    rubrics = EvolvingRubrics(fixed={"q": [Criterion("is right", 2.0)]}, max_active=1)
+    added = rubrics.propose(
+        "q", [Criterion("cites"), Criterion("is short"), Criterion("Cites "), Criterion("is right")]
+    )
+    assert [criterion.text for criterion in added] == ["cites", "is short"]
+    verdicts = [Judge(rubrics.for_sample, scores(1, 1, value))("x", prompt="q") for value in (0.0, 1.0)]
+    rubrics.update("q", [*verdicts, Verdict(0.0, "verifier_error")])
+    assert [criterion.text for criterion in rubrics.for_sample(Sample("x", prompt="q"))] == ["is right", "is short"]
+    assert [criterion.text for criterion in rubrics.retired["q"]] == ["cites"]
+    assert rubrics.propose("q", [Criterion("cites")]) == []
+    assert rubrics.version == 2
+    assert EvolvingRubrics.from_dict(json.loads(json.dumps(rubrics.to_dict()))) == rubrics
+    assert Judge(rubrics.for_sample, scores(1))("x", prompt="unknown").status == "verifier_error"
+
+
+def test_a_model_proposes_criteria() -> None:
+    reply = '{"criteria": [{"text": "cites"}, {"text": "is rude", "weight": -1}, {"text": "", "weight": 1}]}'
+    assert propose_criteria("q", ["a", "b"], lambda messages: reply) == [Criterion("cites"), Criterion("is rude", -1.0)]
+    with pytest.raises(JudgeError):
+        propose_criteria("q", ["a", "b"], lambda messages: "none")

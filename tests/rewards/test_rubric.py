@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 import math
+from itertools import combinations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from rlvr.envs.core.verdict import Verdict
+from rlvr.envs.core.verdict import Verdict, correct, wrong
 from rlvr.envs.rewards import BadOption
+from rlvr.envs.rewards.groups import (
+    diversity,
+    pass_at_k,
+    pass_at_k_rewards,
+    rare_answers,
+    turn_rewards,
+)
 from rlvr.envs.rewards.rubric import Grade, Rubric, Sample, Score, weighted
-from rlvr.envs.rewards.shaping import kimi_length, language_consistency, repetition, soft_overlong
+from rlvr.envs.rewards.shaping import (
+    kimi_length,
+    l1_exact,
+    l1_max,
+    language_consistency,
+    longest_run,
+    repetition,
+    soft_overlong,
+    stop_properly,
+)
 from rlvr.envs.rewards.spurious import IncorrectReward, MarkerReward, RandomReward
 
 ANSWER = Grade("number")
@@ -116,6 +135,16 @@ def test_kimi_length_reward() -> None:
         kimi_length([], [])
 
 
+def test_l1() -> None:
+    assert l1_exact(True, 1000, 2000) == pytest.approx(0.7)
+    assert l1_exact(False, 3000, 2000) == pytest.approx(-0.3)
+    assert l1_max(True, 2000, 2000) == 0.5
+    assert l1_max(True, 0, 10_000) == 1.0
+    assert l1_max(True, 10_000, 0) == 0.0
+    assert l1_max(False, 0, 10_000) == 0.0
+    assert (stop_properly(1.0, False, scale=0.0), stop_properly(1.0, True, scale=0.5, add=-1.0)) == (1.0, -0.5)
+
+
 # -- language and repetition
 
 
@@ -147,3 +176,40 @@ def test_repetition() -> None:
     assert repetition("a a a a a", n=2) == -0.75
     assert repetition([1, 2, 1, 2, 1, 2], n=2, weight=2.0) == pytest.approx(-1.2)
     assert repetition("a", n=2) == 0.0
+    assert longest_run("aabbbc") == 3
+    assert longest_run("") == 0
+
+
+# -- groups and turns
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=9), st.data())
+def test_pass_at_k_is_the_average_over_all_subsets(right: list[bool], data: st.DataObject) -> None:
+    k = data.draw(st.integers(1, len(right)))
+    subsets = list(combinations(range(len(right)), k))
+    wins = [any(right[index] for index in subset) for subset in subsets]
+    assert pass_at_k(len(right), sum(right), k) == pytest.approx(sum(wins) / len(wins))
+    for index, reward in enumerate(pass_at_k_rewards(right, k)):
+        mine = [win for subset, win in zip(subsets, wins, strict=True) if index in subset]
+        assert reward == pytest.approx(sum(mine) / len(mine))
+
+
+def test_groups_refuse_nonsense() -> None:
+    for call in (lambda: pass_at_k(2, 3, 1), lambda: pass_at_k_rewards([True], 2), lambda: diversity(["a"], n=0)):
+        with pytest.raises(BadOption):
+            call()
+
+
+def test_diversity_and_rare_answers() -> None:
+    assert diversity(["a b c d", "a b c d", "w x y z"]) == [0.5, 0.5, 1.0]
+    assert diversity(["a"]) == [0.0]
+    assert diversity(["", ""]) == [0.0, 0.0]
+    assert rare_answers([correct("1"), wrong("2"), correct("1"), wrong()]) == [0.5, 1.0, 0.5, 0.0]
+
+
+def test_turn_level_rewards() -> None:
+    turns = [Verdict(0.2, "partial"), Verdict(0.0, "env_error"), wrong()]
+    assert turn_rewards(turns, correct(), turn_weight=0.5) == [0.1, 0.0, 1.0]
+    assert turn_rewards(turns, Verdict(0.0, "timeout")) == [0.2, 0.0, 0.0]
+    with pytest.raises(BadOption):
+        turn_rewards([], correct())

@@ -52,8 +52,21 @@ RIGHT: list[tuple[str, str, str]] = [  # kind, reply, reference
         )
     ],
     *[
-        (kind, f"\\boxed{{{text}}}", "1000")
-        for kind in ("number", "math")
+        ("number", f"\\boxed{{{text}}}", "1000")
+        for text in (
+            "1{\\,}000",
+            "1\\ 000",
+            "1\\;000",
+            "1~000",
+            "1\u00a0000",
+            "1\u202f000",
+            "1{,}000",
+            "1,\\!000",
+            "1,000",
+        )
+    ],
+    *[
+        ("math", f"\\boxed{{{text}}}", "1000")
         for text in (
             "1{\\,}000",
             "1\\ 000",
