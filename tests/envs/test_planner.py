@@ -94,7 +94,7 @@ def test_a_constraint_solver_proves_the_same_optimum(level: int, family: str):
 
 @each_kind
 def test_who_overlooks_rules_notes_or_corrections_earns_nothing(level: int, family: str):
-    for seed in range(4):
+    for seed in (*range(4), 2025, 2038):  # of the last two, rules that let the van wait once changed the cost alone
         key = PlanKey(level, family, seed)
         request = request_of(key)
         problem, rules = request.problem, request.problem.rules
@@ -105,7 +105,6 @@ def test_who_overlooks_rules_notes_or_corrections_earns_nothing(level: int, fami
             problem.rules = rules
         verdict = graded(key, plan)
         assert (verdict.reward, verdict.status) == (0.0, "wrong")
-        assert "breaks" in verdict.reason
 
 
 def test_kinds_of_rules_that_are_held_out_stand_in_their_split_alone():

@@ -93,9 +93,15 @@ def _drawn(rng: random.Random, key: PlanKey) -> PlanRequest:
     overlooked = best(problem)
     problem.rules = rules
     # Who overlooks the notes, or the rules where there are no notes, has a plan that only seems to be better.
-    if not found or not overlooked or overlooked[0] >= found[0] or (key.level > 1 and greedy(problem) == found[0]):
+    if not found or not overlooked or overlooked[0] >= found[0] or _is_best(problem, overlooked[1], found[0]):
+        raise UnsuitablePlan
+    if key.level > 1 and greedy(problem) == found[0]:
         raise UnsuitablePlan
     return PlanRequest(problem, asked, _notes(rng, problem, found[0], level), *found)
+
+
+def _is_best(problem: PlanProblem[Any], plan: Plan, cost: int) -> bool:
+    return problem.cost(plan) == cost and not problem.fault(plan, problem.rules)
 
 
 def _notes(rng: random.Random, problem: PlanProblem[Any], cost: int, level: PlannerLevel) -> tuple[str, ...]:
@@ -118,7 +124,7 @@ def _notes(rng: random.Random, problem: PlanProblem[Any], cost: int, level: Plan
         problem.rules = (*(rule for rule in true if rule not in late), *(other for other, _ in stale))
         overlooked = best(problem)
         problem.rules = true
-        if overlooked and problem.cost(overlooked[1]) == cost and not problem.fault(overlooked[1], true):
+        if overlooked and _is_best(problem, overlooked[1], cost):
             raise UnsuitablePlan
     first = [other.text for other, _ in stale] + [rule.text for rule in rules if rule not in late]
     rng.shuffle(first)
