@@ -62,6 +62,7 @@ def partitions(names: list[str]) -> Iterator[list[list[str]]]:
             yield [*rest[:at], [names[0], *group], *rest[at + 1 :]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_plan_of_all_that_there_are_is_better(family: str):
     for seed in range(8 if family == "Stock" else 15):
@@ -83,6 +84,7 @@ def test_the_best_plan_keeps_all_rules_at_its_cost(level: int, family: str):
         assert len(request.problem.rules) == LEVELS[level - 1].asked + LEVELS[level - 1].noted
 
 
+@pytest.mark.slow
 @each_kind
 def test_a_constraint_solver_proves_the_same_optimum(level: int, family: str):
     """By models of the request that share nothing with the generator's search: see ``plan_models``."""
@@ -92,6 +94,7 @@ def test_a_constraint_solver_proves_the_same_optimum(level: int, family: str):
         assert least_cost(request.problem) == request.cost, (level, family, seed)
 
 
+@pytest.mark.slow
 @each_kind
 def test_who_overlooks_rules_notes_or_corrections_earns_nothing(level: int, family: str):
     for seed in (*range(4), 2025, 2038):  # of the last two, rules that let the van wait once changed the cost alone
@@ -107,6 +110,7 @@ def test_who_overlooks_rules_notes_or_corrections_earns_nothing(level: int, fami
         assert (verdict.reward, verdict.status) == (0.0, "wrong")
 
 
+@pytest.mark.slow
 def test_kinds_of_rules_that_are_held_out_stand_in_their_split_alone():
     kinds: dict[str, set[tuple[str, str]]] = {"train": set(), "validation": set(), "test": set()}
     for level, family in EACH:
