@@ -303,6 +303,17 @@ def classify_critic(t: Translation, clip: str, model: Mapping[str, Any], lr: str
         t.changes("critic.epochs", f"{t.engine}'s critic makes as many passes as the policy", "learner.epochs")
 
 
+def refuse_credit(t: Translation) -> None:
+    """Discounts and a critic, for a trainer that gives an episode one advantage."""
+    for choice in ("gamma", "lam"):
+        if f"overrides.{choice}" not in t.idle:
+            t.refuse(f"overrides.{choice}", f"{t.engine} gives an episode one advantage, and discounts nothing")
+    if "overrides.value_clip" not in t.idle:
+        t.refuse("overrides.value_clip", f"{t.engine} has no critic")
+        for name in ("critic.width", "critic.lr", "critic.epochs"):
+            t.left(name, "see overrides.value_clip")
+
+
 def classify_clip(
     t: Translation,
     table: Mapping[Ratio, tuple[Mapping[str, Any], str]],

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from rlvr.adapters.launch import openrlhf, prime_rl, skyrl, verl
+from rlvr.adapters.launch import openrlhf, prime_rl, skyrl, trl, verl
 from rlvr.adapters.launch.task_mix import TaskMix, task_mix
 from rlvr.adapters.launch.translation import LaunchRefused, Machines, Translation
 from rlvr.envs.core.files import write_whole
@@ -29,6 +29,7 @@ class ForeignTrainer:
 
 
 _ENGINES = (
+    ForeignTrainer("trl", trl.TESTED, trl.classify, trl.files, trl.command, trl.ROWS, trl.SUFFIX),
     ForeignTrainer("verl", verl.TESTED, verl.classify, verl.files, verl.command, verl.ROWS, verl.SUFFIX),
     ForeignTrainer("skyrl", skyrl.TESTED, skyrl.classify, skyrl.files, skyrl.command, skyrl.ROWS, skyrl.SUFFIX),
     ForeignTrainer(

@@ -47,13 +47,7 @@ def classify(t: Translation, mix: TaskMix, machines: Machines, prompt_tokens: in
 def _algorithm(t: Translation) -> None:
     t.exact("algorithm", "by its choices")
     common.classify_advantage(t, ESTIMATORS, 1, {}, ORCHESTRATOR + "group_size")
-    for choice in ("gamma", "lam"):
-        if f"overrides.{choice}" not in t.idle:
-            t.refuse(f"overrides.{choice}", "prime-rl gives an episode one advantage, and discounts nothing")
-    if "overrides.value_clip" not in t.idle:
-        t.refuse("overrides.value_clip", "prime-rl has no critic")
-        for name in ("critic.width", "critic.lr", "critic.epochs"):
-            t.left(name, "see overrides.value_clip")
+    common.refuse_credit(t)
     names = {"type": "default", "adv_tau": 1.0, "kl_tau": t["overrides.behaviour_penalty"]}
     masks = {"dppo": (t["overrides.clip_low"], t["overrides.clip_high"]), "none": (NO_MASK, NO_MASK)}
     table: dict[common.Ratio, tuple[dict[str, Any], str]] = {}

@@ -41,12 +41,18 @@ def dataset(env_id: str, n: int | None = None, **options: Any) -> Any:
 
 
 def rollout_function(
-    *, max_turn_tokens: int | None = None, use_system: bool = True, template_options: Mapping[str, Any] | None = None
+    *,
+    max_turn_tokens: int | None = None,
+    max_length: int | None = None,
+    use_system: bool = True,
+    template_options: Mapping[str, Any] | None = None,
 ) -> RolloutFunction:
     """The ``rollout_func`` that plays episodes turn by turn, all of a batch at once, with TRL's own generation.
 
     Args:
         max_turn_tokens: the longest reply; None leaves it to the conversation's budget.
+        max_length: the most tokens of an episode, its first prompt included; None leaves them to TRL's
+            ``max_completion_length``, which bounds what follows that prompt.
         use_system: whether the conversation begins with the environment's system prompt.
         template_options: variables for the chat template, such as ``{"enable_thinking": False}``.
     """
@@ -66,18 +72,25 @@ def rollout_function(
             renderers[tokenizer] = Renderer(tokenizer, template_options=template_options, end_ids=ends)
         renderer = renderers[tokenizer]
         episodes = [
-            TokenSession(read_spec({"prompt": prompt}), renderer, token_budget, use_system=use_system, instead=prompt)
+            TokenSession(
+                read_spec({"prompt": prompt}),
+                renderer,
+                token_budget,
+                use_system=use_system,
+                instead=prompt,
+                longest=max_length,
+            )
             for prompt in prompts
         ]
         scored = True
-        while _anywhere(trainer, live := [e for e in episodes if not e.done], together):
+        while _anywhere(trainer, live := [e for e in episodes if not e.done and e.tokens_left > 0], together):
             generating = episodes if together else live
             longest = token_budget if together else max(e.tokens_left for e in live)
             with _at_most(trainer, min(max_turn_tokens or token_budget, longest)):
                 ids, logprobs = generate([e.prompt() for e in generating], None, {}, 1)
             scored = scored and logprobs is not None
             for index, episode in enumerate(generating):
-                if not episode.done:
+                if not episode.done and episode.tokens_left > 0:
                     episode.step_tokens(ids[index], logprobs[index] if logprobs is not None else None)
         for episode in episodes:
             episode.session.close()

@@ -39,12 +39,12 @@ def launched(engine: str, config: TrainConfig, **options: Any) -> Any:
     )
 
 
-def accepting(engine: str, config: TrainConfig) -> Any:
+def accepting(engine: str, config: TrainConfig, **options: Any) -> Any:
     """Launched with every difference accepted that may be; None where the trainer cannot."""
     from rlvr.adapters.launch import LaunchRefused
 
     try:
-        return launched(engine, config)
+        return launched(engine, config, **options)
     except LaunchRefused as refusal:
         _, asked, names = str(refusal).partition("To run it so: --accept ")
-        return launched(engine, config, accepted=names.split()) if asked else None
+        return launched(engine, config, accepted=names.split(), **options) if asked else None

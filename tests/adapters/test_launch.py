@@ -327,12 +327,12 @@ def test_verl_composes_what_is_launched(tmp_path):
         omega_conf_to_dataclass(composed.algorithm)
 
 
-def every_launch(engine):
+def every_launch(engine, **options):
     """Each preset and each of `OTHERS` that the trainer can run."""
     configs = {name: config_of(name) for name in sorted(ALGORITHMS)}
     easy = EASY.get(engine, "dr_grpo")
     configs |= {name: config_of(easy, **changes) for name, changes in OTHERS.items() if name != "segment"}
-    results = {name: accepting(engine, config) for name, config in configs.items()}
+    results = {name: accepting(engine, config, **options) for name, config in configs.items()}
     return {name: result for name, result in results.items() if result is not None}
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,12 +10,7 @@ from typing import Any
 import pytest
 
 from ..algorithms.runs import RunServer
-from ..architecture import ROOT
-
-
-def cache() -> Path:
-    """Where the folder is kept between runs of the tests."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rlvr" / "smollm2-0.1.2"
+from ..smollm2 import smollm2_folder
 
 
 @pytest.fixture(scope="session")
@@ -25,13 +18,7 @@ def smollm2(request: pytest.FixtureRequest) -> Path:
     if "real" not in request.config.getoption("markexpr"):
         pytest.skip("real weights are tested by make test-real alone")
     pytest.importorskip("peft")
-    # In a process of its own: tests have no network.
-    command = [sys.executable, str(ROOT / "benchmarks" / "smollm2.py"), str(cache())]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONSAFEPATH": "1"})
-    if done.returncode == 1 and done.stderr.startswith("smollm2: "):
-        pytest.skip(done.stderr.strip().splitlines()[-1])
-    assert done.returncode == 0, done.stderr
-    return cache()
+    return smollm2_folder()
 
 
 @pytest.fixture(scope="session")
