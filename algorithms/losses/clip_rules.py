@@ -199,11 +199,11 @@ class ClipCov(PPOClip):
         """max(1, share N) tokens, drawn among those whose covariance lies between the bounds; all of fewer."""
         covariances = _covariances(logprobs, advantages, mask)  # [B, T]
         # I = draw(share N of {t : low < Cov_t < high})                [B, T]  Clip-Cov, 2505.22617
-        places = (mask & (covariances > p.cov_bounds[0]) & (covariances < p.cov_bounds[1])).nonzero()  # [n, 2]
-        order = torch.randperm(len(places), generator=torch.Generator().manual_seed(seed)).to(places.device)
-        places = places[order[: _chosen(p, mask)]]
+        positions = (mask & (covariances > p.cov_bounds[0]) & (covariances < p.cov_bounds[1])).nonzero()  # [n, 2]
+        order = torch.randperm(len(positions), generator=torch.Generator().manual_seed(seed)).to(positions.device)
+        positions = positions[order[: _chosen(p, mask)]]
         chosen = torch.zeros_like(mask)
-        chosen[places[:, 0], places[:, 1]] = True
+        chosen[positions[:, 0], positions[:, 1]] = True
         return chosen
 
     def loss(self, t: Terms, p: Choices) -> Clipped:

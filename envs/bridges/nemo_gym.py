@@ -67,7 +67,7 @@ class NeMoGym(BridgedEnv):
         self._cookies: dict[str, str] = {}
         self._closes = False
         self._tools: dict[str, list[str]] = {}
-        self._said: list[Row] = []  # what ``/verify`` is to read: answers, calls and their outputs
+        self._output: list[Row] = []  # what ``/verify`` is to read: answers, calls and their outputs
 
     elsewhere = BridgedEnv.elsewhere | {"rows"}
 
@@ -87,7 +87,7 @@ class NeMoGym(BridgedEnv):
         self._leave()
         self._choose(seed, options)
         until = time.monotonic() + self.timeout
-        self._cookies, self._said = {}, []
+        self._cookies, self._output = {}, []
         if "verifies" not in self._known:
             listed = answer_if_any(f"{self.url}/openapi.json", None, self.headers, until)
             paths = listed.get("paths") if isinstance(listed, dict) else None
@@ -131,16 +131,16 @@ class NeMoGym(BridgedEnv):
         calls = [item for item in response["output"] if item["type"] == "function_call"]
         if other := [call["name"] for call in calls if call["name"] not in self._tools]:
             raise Refused(f"There is no tool {other[0][:50]!r}.")
-        self._said += response["output"]
+        self._output += response["output"]
         outputs: list[str] = []
         for call in calls:
-            told = self._post(f"/{call['name']}", json.loads(call["arguments"]), until).body
-            outputs.append(json.dumps(told, ensure_ascii=False, separators=(",", ":")))  # as it was sent
+            answer = self._post(f"/{call['name']}", json.loads(call["arguments"]), until).body
+            outputs.append(json.dumps(answer, ensure_ascii=False, separators=(",", ":")))  # as it was sent
             output = {"type": "function_call_output", "call_id": call["call_id"], "output": outputs[-1]}
-            self._said.append(output)
+            self._output.append(output)
         if calls:
             return ServerStep("\n\n".join(outputs), info={"index": self._index, "role": "tool"})
-        body = {**self._row, "response": {**response, "output": self._said}}
+        body = {**self._row, "response": {**response, "output": self._output}}
         scored = _object(self._post("/verify", body, until), "/verify")
         reward = None if scored.get("mask_sample") is True else scored.get("reward")  # it says that it could not score
         return ServerStep(str(scored.get("failure_reason") or ""), reward, True, info={"index": self._index})
