@@ -143,7 +143,8 @@ class RunSetup:
         self.games = GameEvaluation(config, self.rollout.env.unwrapped)
         self._build_method()
         trackers = config.report_to if self.world.rank == 0 else ()
-        self.tracker = Trackers(trackers, self.folder.path, config.model_dump(mode="json"))
+        settings = config.model_dump(mode="json")
+        self.tracker = Trackers(trackers, self.folder.path, settings) if trackers else None
 
     def _build_method(self) -> None:
         """Who collects, and who learns from what was collected."""
@@ -233,7 +234,8 @@ class RunSetup:
         """Let go of what a run holds; `Trainer.run` does in its end."""
         self.schedule.close()
         self.sampler.close()
-        self.tracker.finish()
+        if self.tracker is not None:
+            self.tracker.finish()
         self.folder.close()
 
 

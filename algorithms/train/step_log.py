@@ -195,7 +195,8 @@ def log(run: RunSetup, record: dict[str, Any], clock: Clock, **timing: float) ->
     where = {name: record[name] for name in ("phase", "step")}
     timing = {**clock.read(), **timing}
     run.folder.log(record, {**where, **timing})
-    run.tracker.log(figures(record, timing), record.get("warm_step", record["step"]))
+    if run.tracker is not None:
+        run.tracker.log(figures(record, timing), record.get("warm_step", record["step"]))
     if isinstance(run.callback, TimedCallback):
         run.callback.timed(timing)
     run.callback.step(record)
