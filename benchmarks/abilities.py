@@ -306,8 +306,9 @@ class Measurements:
         with ProcessPoolExecutor(options.workers, context, start_worker, (options,)) as pool:
             for row in self._done(pool, expert_job, self.experts_missing()):
                 self.experts[row["id"], row["level"]] = row
-            for _ in self._done(pool, stage_job, [*self.stages_missing()]):
+            for row in self._done(pool, stage_job, [*self.stages_missing()]):
                 write_page(options.out)
+                print(json.dumps(row), flush=True)
 
     def _done(self, pool: ProcessPoolExecutor, job: Any, tasks: Sequence[tuple[Any, Any]]) -> Iterator[Row]:
         waiting = {pool.submit(job, *task): task for task in tasks}
@@ -320,7 +321,6 @@ class Measurements:
                 continue
             if row is not None:
                 append(self.options.out, row)
-                print(json.dumps(row), flush=True)
                 yield row
 
 

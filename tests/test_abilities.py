@@ -58,7 +58,7 @@ def test_each_stage_is_measured_once_and_stands_on_the_page(tmp_path: Path):
     stored = tmp_path / "abilities.jsonl"
     whole = stored.read_bytes()
     stored.write_bytes(whole[: whole.rindex(b'"reward"')])  # as a kill leaves it
-    (again,) = measure(tmp_path, "--ids", "GuessNumber", "Sums")
+    (again,) = measure(tmp_path, "--ids", "GuessNumber", "Sums", "--workers", "2")
     repeated = next(row for row in rows if (row["id"], row["stage"]) == (again["id"], again["stage"]))
     assert again | {"cpu_seconds": 0} == repeated | {"cpu_seconds": 0}
     assert (tmp_path / "cards.md").read_text() == page
