@@ -47,9 +47,14 @@ class PlanKey(NamedTuple):
     seed: int
 
     @property
+    def content(self) -> str:
+        """What decides the split, of values alone."""
+        return f"PlanKey(level={self.level}, family={self.family!r}, seed={self.seed})"
+
+    @property
     def split(self) -> str:
         """The split whose kinds of rules it may have."""
-        return split_of(str(self))
+        return split_of(self.content)
 
 
 class PlanRequest(NamedTuple):
@@ -206,7 +211,7 @@ class Planner(ToolTask[PlannerWorld]):
 
     def content(self, state: Session[PlannerWorld]) -> str:
         """The key, whose split decides which kinds of rules there may be."""
-        return str(state.world.key)
+        return state.world.key.content
 
     def difficulty(self, state: Session[PlannerWorld]) -> float:
         """What is to be planned, times the rules and the notes."""
