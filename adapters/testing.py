@@ -424,13 +424,13 @@ def nothing_left(grace: float = 10.0) -> Iterator[None]:
 def _children() -> list[int]:
     """Processes whose parent this one is; none where the system keeps no /proc."""
     pids = []
-    for entry in Path("/proc").glob("[0-9]*/stat"):
+    for entry in Path("/proc").glob("[0-9]*"):
         try:
-            fields = entry.read_text().rpartition(")")[2].split()
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
         except OSError:  # it ended meanwhile
             continue
         if int(fields[1]) == os.getpid() and fields[0] != "Z":
-            pids.append(int(entry.parent.name))
+            pids.append(int(entry.name))
     return pids
 
 
