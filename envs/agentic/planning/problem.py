@@ -2,7 +2,7 @@
 
 A problem is a row of decisions. ``moves`` says which are possible after a state and what each adds to the cost. Ways
 to one state are compared by their cost alone: the search is dynamic programming, and its optimum is proven.
-``fault`` and ``cost`` judge a whole plan and share nothing with ``moves`` but the data.
+``fault`` and ``cost`` judge a whole plan by code of their own; only when a van may unload is computed once for both.
 """
 
 from __future__ import annotations

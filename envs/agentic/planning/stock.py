@@ -12,9 +12,8 @@ from rlvr.envs.agentic.planning.rota import DAYS
 from rlvr.envs.tools import ToolError
 
 GOODS = "tyres pumps filters doors chairs panels stoves bikes".split()
-Stored = tuple[
-    int, int, int, bool
-]  # days that are over, pieces in store, orders so far, whether the day before had one
+# Days that are over, pieces in store, orders so far, whether the day before had one.
+Stored = tuple[int, int, int, bool]
 
 
 class Stock(PlanProblem[Stored]):
