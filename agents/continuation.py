@@ -28,11 +28,10 @@ class CannotReplay(ValueError):
 
 @dataclass(slots=True)
 class BranchStart:
-    """Where an agent continues: an environment for it alone, the conversation so far, and actions to play before it."""
+    """Where an agent continues: an environment for it alone, and the conversation so far."""
 
     env: TextEnv
     conversation: Conversation
-    prefix: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -109,27 +108,27 @@ def reply_start(tokens: TokenSequence, before: int, end: int) -> int:
 def continue_from(
     agent: Agent, starts: Sequence[BranchStart], batch_size: int = 256, timeout: float | None = DEFAULT_SECONDS
 ) -> list[float | None]:
-    """The return of each start from there on; None where the fault was not the policy's.
+    """The return of each start from there on; None where the fault was not the policy's. See `play_on`."""
+    episodes = play_on(agent, starts, batch_size, timeout)
+    return [episode.reward if episode.valid else None for episode in episodes]
+
+
+def play_on(
+    agent: Agent, starts: Sequence[BranchStart], batch_size: int = 256, timeout: float | None = DEFAULT_SECONDS
+) -> list[Episode]:
+    """The rest of an episode from each start on: its turns and their rewards, in order.
 
     Args:
         batch_size: how many starts are continued at once.
         timeout: seconds that a step of an environment may take; None for no limit.
     """
-    earned: list[float | None] = [None] * len(starts)
     left = list(range(len(starts)))
     active = [_activate(start) for start in starts]
     while left:  # more than once where the agent pauses in the middle of a completion
-        paused = []
         loop = EpisodeLoop(agent, ThreadedEnvCalls(0, timeout), batch_size)
-        for number, _ in loop.run(active[index] for index in left):
-            index = left[number]
-            episode = active[index].episode
-            if not episode.done:
-                paused.append(index)
-            elif episode.valid:
-                earned[index] = episode.reward
-        left = sorted(paused)
-    return earned
+        ended = [left[number] for number, _ in loop.run(active[index] for index in left)]
+        left = sorted(index for index in ended if not active[index].episode.done)
+    return [each.episode for each in active]
 
 
 def _activate(start: BranchStart) -> ActiveEpisode:
@@ -137,7 +136,7 @@ def _activate(start: BranchStart) -> ActiveEpisode:
     message = conversation.messages[-1]
     episode = Episode(env_id="", key=conversation.key, seed=0)
     episode.turns.append(Turn(message["content"], message["role"], "", "stop"))
-    active = ActiveEpisode(start.env, episode, conversation, prefix=start.prefix)
+    active = ActiveEpisode(start.env, episode, conversation)
     active.make = lambda: _FromBranch(fresh.fork(), message["content"])
     return active
 

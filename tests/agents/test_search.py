@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import random
 from itertools import pairwise
 
 import gymnasium as gym
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +17,7 @@ from rlvr.agents.episode import RolloutRequest
 from rlvr.agents.models.tiny import tiny_policy
 from rlvr.agents.models.transformers import TransformersAgent
 from rlvr.agents.rollout import Rollout
-from rlvr.agents.scripted import ConstantAgent, ExpertAgent
+from rlvr.agents.scripted import ConstantAgent, ExpertAgent, RandomAgent
 from rlvr.agents.search import SearchAgent
 from rlvr.envs.core.seeding import stream
 
@@ -45,33 +47,47 @@ def successes(agent) -> int:
 
 def test_search_solves_what_its_policy_seldom_does():
     assert successes(Sometimes(0.7)) <= 3
-    assert successes(SearchAgent(Sometimes(0.7), replies=4, continuations=4)) >= 5
+    assert successes(SearchAgent(Sometimes(0.7))) == len(REQUESTS)
 
 
 @settings(max_examples=10, deadline=None)
-@given(st.integers(1, 3), st.integers(1, 2))
-def test_search_among_the_experts_actions_is_the_expert(replies: int, continuations: int):
+@given(st.integers(1, 3), st.integers(1, 3))
+def test_search_among_the_experts_actions_is_the_expert(simulations: int, replies: int):
     plain = Rollout(GUESS, ExpertAgent())(REQUESTS)
-    searched = Rollout(GUESS, SearchAgent(ExpertAgent(), replies, continuations))(REQUESTS)
+    searched = Rollout(GUESS, SearchAgent(ExpertAgent(), simulations, replies))(REQUESTS)
     assert searched == plain
 
 
-def test_equal_replies_are_played_on_once():
+def test_a_path_that_succeeds_is_played_to_its_end_without_another_playout():
+    expert = Sometimes(1.0)
+    (episode,) = Rollout(GUESS, SearchAgent(expert))(REQUESTS[:1])
+    assert episode.success
+    assert expert.turns == len(episode.turns) > 1
+
+
+def test_without_success_each_turn_is_searched_and_the_environment_stays_where_it_was():
     policy = Sometimes(0.0)
     env = gym.make(GUESS).unwrapped
     observation, _ = env.reset(seed=0)
     conversation = Conversation("key", [{"role": "user", "content": observation}], env=env)
-    (reply,) = SearchAgent(policy, replies=5).act([conversation])
+    (reply,) = SearchAgent(policy, simulations=5, replies=2).act([conversation])
     turns = env.task.turns(env.task.level if hasattr(env.task, "level") else 1)
-    assert reply.text == "nonsense"
-    assert 5 <= policy.turns <= 5 + turns
+    # two playouts have sampled twice in each state; the others repeat what is known
+    assert (reply.text, policy.turns) == ("nonsense", 2 * turns)
     assert env.step("nonsense"), "the environment is where it was"
     assert [message["content"] for message in conversation.messages] == [observation]
 
 
+def test_graded_returns_rise_too():
+    bandit = "rlvr/MultiArmedBandit-v0"
+    plain = Rollout(bandit, RandomAgent())(REQUESTS)
+    searched = Rollout(bandit, SearchAgent(RandomAgent(), simulations=4))(REQUESTS)
+    assert all(found.success or found.reward > alone.reward for found, alone in zip(searched, plain, strict=True))
+
+
 def test_the_tokens_are_the_policys_own_and_do_not_depend_on_the_batch():
     model, tokenizer = tiny_policy(hidden=16, layers=1)
-    agent = SearchAgent(TransformersAgent(model, tokenizer, max_new_tokens=6), replies=3)
+    agent = SearchAgent(TransformersAgent(model, tokenizer, max_new_tokens=6), simulations=6, replies=2)
     together = Rollout(GUESS, agent)(REQUESTS[:3])
     alone = [Rollout(GUESS, agent)([request])[0] for request in REQUESTS[:3]]
     for episode, other in zip(together, alone, strict=True):
@@ -80,6 +96,15 @@ def test_the_tokens_are_the_policys_own_and_do_not_depend_on_the_batch():
         ends = [0, *(turn.end for turn in episode.turns)]
         assert all(sum(episode.tokens.mask[a:b]) > 0 for a, b in pairwise(ends))
         assert [message["role"] for message in episode.messages()][-1] == "assistant"
+        # also replies of playouts, which were sampled under other conversations' keys, have the log-probabilities of
+        # their place in the episode that came of them
+        ids = torch.tensor([episode.tokens.ids])  # [1, T]
+        with torch.no_grad():
+            logprobs = model(ids).logits[0, :-1].log_softmax(-1).gather(1, ids[0, 1:, None])[:, 0]  # [T - 1]
+        mask = torch.tensor(episode.tokens.mask[1:], dtype=torch.bool)
+        assert logprobs[mask].tolist() == pytest.approx(
+            torch.tensor(episode.tokens.logprobs[1:])[mask].tolist(), abs=1e-5
+        )
 
 
 def test_a_full_context_ends_the_episode():
@@ -89,10 +114,12 @@ def test_a_full_context_ends_the_episode():
     assert all(episode.done and episode.valid for episode in episodes)
 
 
-@pytest.mark.parametrize(("replies", "continuations"), [(0, 1), (1, 0)])
-def test_numbers_below_one_are_refused(replies: int, continuations: int):
-    with pytest.raises(ValueError, match="replies and continuations must be at least 1"):
-        SearchAgent(ConstantAgent("x"), replies, continuations)
+@pytest.mark.parametrize(
+    "setting", [{"simulations": 0}, {"replies": 0}, {"exploration": -0.1}, {"exploration": math.inf}]
+)
+def test_settings_out_of_range_are_refused(setting: dict[str, float]):
+    with pytest.raises(ValueError, match=next(iter(setting))):
+        SearchAgent(ConstantAgent("x"), **setting)
 
 
 def test_an_environment_that_cannot_fork_is_refused():
