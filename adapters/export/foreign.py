@@ -79,6 +79,8 @@ def episode_of_trace(trace: Trace) -> Episode:
     Raises:
         NotAnEpisode: two conversations, two actions in a row, or what an episode cannot say.
     """
+    if len(trace.branches) > 1:
+        raise NotAnEpisode("of several conversations (branches or agents), of which it is not said which to take")
     opening, rest = _opening(trace.messages)
     episode = Episode(
         trace.env or trace.source,
@@ -117,8 +119,6 @@ def _opening(messages: Sequence[ChatMessage]) -> tuple[list[ChatMessage], list[C
     opening, rest = [*messages[: last + 1]], [*messages[last + 1 :]]
     if any(message.role == "system" for message in rest):
         raise NotAnEpisode("with a system message in the middle, which an episode cannot say")
-    if any(message.role == "environment" for message in rest[:-1]):
-        raise NotAnEpisode("of several conversations (branches or agents), of which it is not said which to take")
     return opening, rest
 
 

@@ -30,7 +30,7 @@ from rlvr.agents.evaluation.reward_hacking import reply_key
 from rlvr.agents.evaluation.summary import CUT, NO_REPLY
 from rlvr.envs.core.json_text import load_json
 
-VERSION = 8
+VERSION = 9
 CHECK = 200  # lines between two looks at the clock
 SECONDS = 1.0  # between two commits
 HASH_BYTES = 64 << 20  # of words that FTS5 holds before it writes a segment
@@ -50,8 +50,10 @@ CREATE TABLE episodes(id INTEGER PRIMARY KEY AUTOINCREMENT, file INTEGER, number
     reward REAL, success INTEGER, turns INTEGER, tokens INTEGER, characters INTEGER, stop TEXT, tools TEXT, error TEXT,
     task TEXT, grp TEXT, sample INTEGER, preview TEXT, answer TEXT, reply TEXT,
     replies INTEGER, cut INTEGER, unread INTEGER, flaws TEXT,
-    uid TEXT, model TEXT, seconds REAL, cost REAL, agent TEXT, light TEXT);
+    uid TEXT, model TEXT, seconds REAL, cost REAL, agent TEXT, light TEXT, origin TEXT);
 CREATE INDEX by_uid ON episodes(uid);
+CREATE INDEX by_line ON episodes(file, number);
+CREATE INDEX by_origin ON episodes(origin) WHERE origin != '';
 CREATE INDEX by_agent ON episodes(source, agent);
 CREATE INDEX by_source ON episodes(source, id);
 CREATE INDEX by_group ON episodes(grp);
@@ -66,7 +68,8 @@ CREATE VIRTUAL TABLE words USING fts5(body, content='', columnsize=0);
 """
 COLUMNS = (
     "file number start length source phase step env split level status reward success turns tokens characters stop "
-    "tools error task grp sample preview answer reply replies cut unread flaws uid model seconds cost agent light"
+    "tools error task grp sample preview answer reply replies cut unread flaws uid model seconds cost agent light "
+    "origin"
 ).split()
 INSERT = f"INSERT INTO episodes({','.join(COLUMNS)}) VALUES({','.join('?' * len(COLUMNS))})"
 
@@ -510,6 +513,7 @@ class _FileReading:
             uid, text_of(trace.agent.get("model")),
             sum(seconds) if (seconds := [trace.usage[name] for name in SECONDS_OF if name in trace.usage]) else None,
             trace.usage.get("cost"), json.dumps(trace.agent) if trace.agent else "", light_record(trace, group),
+            _origin(trace),
         )  # fmt: skip
         cursor = self._writer.execute(INSERT, [_storable(value) for value in values])
         self._writer.execute("INSERT INTO words(rowid, body) VALUES(?, ?)", (cursor.lastrowid, _words(trace)))
@@ -529,6 +533,12 @@ class _FileReading:
 def lasting_id(content: bytes) -> str:
     """What links name an episode by: it is made of its record, and so outlives the index. It begins with a letter."""
     return "e" + hashlib.blake2b(content, digest_size=8).hexdigest()
+
+
+def _origin(trace: Trace) -> str:
+    """The line of a file that a fork goes on from."""
+    origin = trace.forked_from
+    return f"{(origin['line'] or 0) - 1}:{origin['file']}" if origin else ""
 
 
 def _actions(trace: Trace) -> Iterator[int]:

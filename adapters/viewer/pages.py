@@ -155,9 +155,10 @@ class Pages:
         return {
             "row": row,
             "trace": {name: getattr(trace, name) for name in fields}
-            | {"messages": [asdict(message) for message in trace.messages]},
+            | {name: [asdict(each) for each in getattr(trace, name)] for name in ("messages", "branches")},
             "tokens": len(trace.ids),
             "origin": self._origin(trace),
+            "forks": queries.fork_tree(self.index.reader, row["id"]),
             **queries.neighbours(self.index.reader, row),
         }
 

@@ -17,6 +17,7 @@ RANGES = ("reward", "step", "characters", "tokens", "turns", "seconds", "cost", 
 ORDERS = ("id", "status", "env", "source", "model", *RANGES)
 MAX_LIMIT = 500
 MAX_CHOICES = 200  # values that are named of a column
+MAX_FORKS = 256  # that are shown of an episode, with those of its origins
 _WORD = re.compile(r'"([^"]*)"|(\S+)')
 
 
@@ -218,3 +219,28 @@ def neighbours(reader: sqlite3.Connection, row: Mapping[str, Any]) -> dict[str, 
             (row["task"], row["grp"]),
         ).fetchall()
     return {"group": [dict(each) for each in group], "elsewhere": [dict(each) for each in elsewhere]}
+
+
+def fork_tree(reader: sqlite3.Connection, number: int) -> dict[str, Any] | None:
+    """The episode that an episode and others go on from, each row with its ``forks``; None where there are none."""
+    columns = f"SELECT {SHOWN}, origin, (SELECT path FROM files WHERE files.id = episodes.file) AS path FROM episodes "
+    by_line = "WHERE number = ? AND file = (SELECT id FROM files WHERE path = ?)"
+    root, ancestors = reader.execute(columns + "WHERE id = ?", (number,)).fetchone(), set()
+    while root["origin"] and root["id"] not in ancestors:
+        ancestors.add(root["id"])
+        line, _, path = root["origin"].partition(":")
+        parent = reader.execute(columns + by_line, (line, path)).fetchone()
+        if parent is None:
+            break
+        root = parent
+    tree = {**root, "forks": []}
+    waiting, seen = [tree], {root["id"]}
+    while waiting and len(seen) < MAX_FORKS:
+        node = waiting.pop(0)
+        query = columns + "WHERE origin = ? AND origin != '' ORDER BY id LIMIT ?"
+        for row in reader.execute(query, (f"{node['number']}:{node['path']}", MAX_FORKS)):
+            if row["id"] not in seen:
+                seen.add(row["id"])
+                node["forks"].append({**row, "forks": []})
+        waiting += node["forks"]
+    return tree if len(seen) > 1 else None

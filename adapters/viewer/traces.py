@@ -36,7 +36,7 @@ class ChatMessage:
     ``expert`` marks a turn that the policy did not play, but the expert before it. ``value`` is the measured value of
     the state before the turn, ``measured`` the turn's advantage by these values, and ``advantage`` the one that it was
     trained with, the mean over its tokens. ``flaw`` is what came in the place of a reply, one of
-    `rlvr.agents.conversation.FLAWS`.
+    `rlvr.agents.conversation.FLAWS`. ``branch`` is the index of its conversation in `Trace.branches`.
     """
 
     role: str
@@ -56,6 +56,7 @@ class ChatMessage:
     value: float | None = None
     measured: float | None = None
     advantage: float | None = None
+    branch: int = 0
 
     @property
     def is_action(self) -> bool:
@@ -64,10 +65,18 @@ class ChatMessage:
 
 
 @dataclass(slots=True)
+class TraceBranch:
+    """A conversation of several: its name, and the index of the message that it goes on from, -1 for none."""
+
+    name: str
+    follows: int
+
+
+@dataclass(slots=True)
 class Trace:
     """One episode. ``rows`` is the digest of its table's rows, where that is known; ``columns`` has a value for each
     token [T] by the name of the column; ``ids`` the tokens [T]. ``agent`` and ``usage`` are as `rlvr.agents.Episode`
-    has them.
+    has them. ``branches`` are the conversations, none where there is one.
     """
 
     source: str
@@ -97,6 +106,7 @@ class Trace:
     env_digest: str = ""
     agent: dict[str, Any] = field(default_factory=dict)
     usage: dict[str, float] = field(default_factory=dict)
+    branches: list[TraceBranch] = field(default_factory=list)
 
     @property
     def sampled(self) -> int:
@@ -270,11 +280,21 @@ def episode_trace(record: Mapping[str, Any], source: str = "rlvr") -> Trace:
     for example in mappings_of(record.get("examples")):
         reasoning, text = split_thinking(text_of(example.get("content")))
         trace.messages.append(ChatMessage(text_of(example.get("role")), text, reasoning, example=True))
-    prefix = whole_of(record.get("prefix")) or 0
+    prefix, replies = whole_of(record.get("prefix")) or 0, []
+    branches = mappings_of(record.get("branches"))
     for number, turn in enumerate(turns):
         observation, action = _turn(turn)
         action.expert = number < prefix
+        conversation = whole_of(turn.get("branch")) or 0
+        observation.branch = action.branch = conversation if 0 <= conversation <= len(branches) else 0
         trace.messages += [observation, action]
+        replies.append(len(trace.messages) - 1)
+    trace.branches = [TraceBranch("first conversation", -1)] * bool(branches)
+    for number, branch in enumerate(branches, 1):
+        follows = whole_of(branch.get("follows"))
+        point = replies[follows] if follows is not None and 0 <= follows < len(replies) else -1
+        is_earlier = point >= 0 and trace.messages[point].branch < number  # a circle has no beginning
+        trace.branches.append(TraceBranch(f"branch {number}", point if is_earlier else -1))
     final = text_of(record.get("final_observation") or record.get("closing"))
     if final:
         trace.messages.append(ChatMessage("environment", final))

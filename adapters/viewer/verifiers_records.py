@@ -1,7 +1,7 @@
 """Episodes of verifiers 0.4 (``traces.jsonl``): the traces of one or more agents, each a graph of messages.
 
 A message is stored once, with the index of the one before it; a path from a root to a leaf is a branch, and one
-conversation as the model saw it. Of a second branch, or a second agent, what was not shown yet follows under a heading.
+conversation as the model saw it. A second branch holds what the first does not.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Any
 
 from rlvr.adapters.viewer.messages import message_of, messages_of
 from rlvr.adapters.viewer.traces import (
-    ChatMessage,
     Trace,
+    TraceBranch,
     list_of,
     mapping_of,
     mappings_of,
@@ -114,20 +114,17 @@ def _take_agent(trace: Trace, agent: Mapping[str, Any], *, named: bool) -> None:
     tools = agent.get("tools")
     if tools:
         trace.tools = "\n".join(filter(None, (trace.tools, text_of(tools))))
-    if named:
-        trace.messages.append(
-            ChatMessage("environment", f"Agent {text_of(mapping_of(agent.get('agent')).get('name'))}")
-        )
+    name = f"agent {text_of(mapping_of(agent.get('agent')).get('name'))}" if named else "first conversation"
     branches = _branches(nodes)
     with_tokens = not named and len(branches) == 1
-    for number, branch in enumerate(branches):
-        if number:
-            trace.messages.append(
-                ChatMessage("environment", f"Branch {number + 1} of {len(branches)}: another history")
-            )
+    shown: dict[int | None, int] = {}  # the message of each node
+    for number, (parent, branch) in enumerate(branches):
+        trace.branches.append(TraceBranch(name, shown.get(parent, -1)))
+        name = f"branch {number + 1}"
         for index in branch:
             message = message_of(mapping_of(nodes[index].get("message")))
-            message.stop = stops.get(index, "")
+            message.stop, message.branch = stops.get(index, ""), len(trace.branches) - 1
+            shown[index] = len(trace.messages)
             trace.messages.append(message)
             if with_tokens:
                 _take_tokens(trace, nodes[index])
@@ -136,15 +133,16 @@ def _take_agent(trace: Trace, agent: Mapping[str, Any], *, named: bool) -> None:
         trace.columns = {name: column for name, column in trace.columns.items() if len(column) == len(trace.ids)}
 
 
-def _branches(nodes: Sequence[Mapping[str, Any]]) -> list[list[int]]:
-    """What each branch adds to those before it, in the order of the leaves. A parent stands before its children.
+def _branches(nodes: Sequence[Mapping[str, Any]]) -> list[tuple[int | None, list[int]]]:
+    """What each branch adds to those before it, after the node that it goes on from, in the order of the leaves. A
+    parent stands before its children.
 
     A node without a field is shown in none.
     """
     parents = [whole_of(node.get("parent")) for node in nodes]
     parents = [p if p is not None and 0 <= p < index else None for index, p in enumerate(parents)]
     inner, is_shown = set(parents), [False] * len(nodes)
-    branches = []
+    branches: list[tuple[int | None, list[int]]] = []
     for leaf in (index for index, node in enumerate(nodes) if node and index not in inner):
         path: list[int] = []
         index: int | None = leaf
@@ -152,7 +150,7 @@ def _branches(nodes: Sequence[Mapping[str, Any]]) -> list[list[int]]:
             path += [index] * bool(nodes[index])
             is_shown[index] = True
             index = parents[index]
-        branches.append(path[::-1])
+        branches.append((index, path[::-1]))
     return branches
 
 

@@ -330,6 +330,48 @@ def test_a_turn_has_its_measured_value_beside_its_advantage_and_the_experts_are_
     assert Pages(index).episode(2)["trace"]["messages"][3]["value"] is None
 
 
+def branching(**changes) -> dict:
+    """A conversation, a helper's, one that goes on from the first reply, and what ``changes`` say of the last."""
+    says = [("Lead.", 0), ("Help.", 1), ("More.", 0), ("Another way.", 2)]
+    turns = [Turn(text, "user", f"{text} Yes.", "stop", branch=branch).to_dict() for text, branch in says]
+    follows = [{"follows": -1, "tokens": {}}, {"follows": 0, "tokens": {}} | changes]
+    return episode(7) | {"turns": turns, "branches": follows}
+
+
+def test_conversations_of_an_episode_say_what_they_go_on_from(tmp_path, indexed):
+    index = indexed(write(tmp_path / "a.jsonl", branching(), branching(follows=3), branching(follows="x"), episode(1)))
+    pages = Pages(index)
+    trace = pages.episode(1)["trace"]
+    assert [message["branch"] for message in trace["messages"] if message["role"] == "assistant"] == [0, 1, 0, 2]
+    assert [(b["name"], b["follows"]) for b in trace["branches"]] == [
+        ("first conversation", -1),
+        ("branch 1", -1),
+        ("branch 2", 1),
+    ]
+    # a conversation that goes on from itself, or from nothing that there is, has a beginning of its own
+    assert [pages.episode(number)["trace"]["branches"][2]["follows"] for number in (2, 3)] == [-1, -1]
+    assert pages.episode(4)["trace"]["branches"] == []
+
+
+def test_forks_of_forks_are_a_tree_and_a_circle_ends(tmp_path, indexed):
+    path = (tmp_path / "a.jsonl").resolve()
+
+    def fork_of(line: int, number: int) -> dict:
+        return episode(number) | {"forked_from": {"key": "k", "turn": 0, "file": str(path), "line": line}}
+
+    records = [episode(0), fork_of(1, 1), fork_of(1, 2), fork_of(2, 3), episode(4), fork_of(7, 5), fork_of(6, 6)]
+    pages = Pages(indexed(write(path, *records, fork_of(99, 7))))
+
+    def numbers(node: dict) -> list:
+        return [node["id"], *map(numbers, node["forks"])]
+
+    for number in (1, 2, 3, 4):
+        assert numbers(pages.episode(number)["forks"]) == [1, [2, [4]], [3]]
+    assert pages.episode(5)["forks"] is None
+    assert numbers(pages.episode(6)["forks"]) in ([6, [7]], [7, [6]])
+    assert pages.episode(8)["forks"] is None  # its origin is in no file here
+
+
 def test_a_group_says_where_its_samples_part(tmp_path, indexed):
     records = [episode(n, text, n % 2) for n, text in enumerate(("so it is 4", "so it is 5", "so it was"))]
     for record, ids in zip(records, ([1, 2, 3], [1, 2, 4], [1, 2, 5, 6]), strict=True):

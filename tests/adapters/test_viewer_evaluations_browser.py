@@ -13,7 +13,7 @@ import pytest
 
 from rlvr.adapters.viewer.app import ViewerServer
 from rlvr.adapters.viewer.export import write_export
-from rlvr.adapters.viewer.index import EpisodeIndex
+from rlvr.adapters.viewer.index import EpisodeIndex, lasting_id
 from rlvr.adapters.viewer.pages import Pages
 from rlvr.adapters.viewer.sources import find_sources
 from rlvr.agents.episode import Episode, Turn
@@ -181,6 +181,40 @@ def test_a_record_is_copied_by_one_key_and_a_number_becomes_a_lasting_link(viewe
     page.keyboard.press("y")
     wait_for(page, "copied")
     assert json.loads(page.evaluate("navigator.clipboard.readText()")) == played(0, True, MATHS).to_dict()
+
+
+@pytest.mark.parametrize("options", [{}, PHONE], ids=["desktop, light", "phone, dark"])
+def test_conversations_and_forks_are_trees_that_lead_to_their_places(viewer, options):
+    """A helper of a hostile name, a conversation that goes on from the first reply, and a fork of the whole."""
+    node = {"message": {"role": "user", "content": "Lead."}, "parent": None}
+    reply = {"message": {"role": "assistant", "content": "Yes."}, "parent": 0}
+    lead = {"agent": {"name": "lead"}, "nodes": [node, reply, node | {"parent": 1}, reply | {"parent": 2}]}
+    lead["nodes"] += [{"message": {"role": "assistant", "content": "Another way."}, "parent": 0}]
+    helper = {"agent": {"name": HOSTILE}, "nodes": [node, reply]}
+    first = json.dumps({"task": {}, "ok": True, "traces": [lead, helper]})
+    path = viewer.folder / "tree.jsonl"
+    origin = {"forked_from": {"key": "", "turn": 0, "file": str(path.resolve()), "line": 1, "by": ["hand"]}}
+    path.write_text(f"{first}\n{json.dumps(played(0, True).to_dict() | origin)}\n")
+    page = viewer("evaluations", **options)
+    wait_for(page, "tree.jsonl")
+    page.evaluate(
+        "(view) => { location.hash = location.hash.replace('evaluations', view); }",
+        f"episode/{lasting_id(first.encode())}",
+    )
+    page.wait_for_selector("#branches")
+    links = page.locator("#branches a")
+    assert links.all_inner_texts() == ["agent lead", "branch 1", f"agent {HOSTILE}"]
+    assert page.locator("#branches .tree .tree a").all_inner_texts() == ["branch 1"]
+    assert "goes on from message 1 of agent lead" in page.inner_text("#branch-1")
+    page.get_by_text("1 messages before").click()
+    page.wait_for_selector("#branch-1 + details .message")
+    page.keyboard.press("b")
+    page.wait_for_function("() => location.hash.includes('branch=1')")
+    widths = page.evaluate("[document.scrollingElement.scrollWidth, innerWidth]")
+    assert widths[0] <= widths[1]
+    assert page.locator("#forks b").inner_text() == "tree.jsonl 1"
+    page.locator("#forks a").click()
+    page.wait_for_function("() => document.querySelector('#forks b')?.innerText === 'tree.jsonl 2'")
 
 
 @pytest.mark.parametrize("exported", [False, True], ids=["server", "file"])

@@ -104,14 +104,19 @@ def test_branches_agents_and_tokens_of_verifiers():
     other = {"parent": 1, "message": {"role": "assistant", "content": "I guess 8"}, "sampled": True}
     nodes.append(other)
     trace = trace_of(record)
-    assert [m.text for m in trace.messages[-2:]] == ["Branch 2 of 2: another history", "I guess 8"]
-    assert len(trace.messages) == 7  # what the branches share is shown once
+    assert [(m.text, m.branch) for m in trace.messages[-2:]] == [(trace.messages[4].text, 0), ("I guess 8", 1)]
+    assert [(b.name, b.follows) for b in trace.branches] == [("first conversation", -1), ("branch 1", 1)]
+    assert len(trace.messages) == 6  # what the branches share is shown once
     assert trace.ids == []  # two sequences are not one
 
     user = json.loads(json.dumps(agent)) | {"rewards": {"kind": {"score": 9.0, "weight": 1.0}}}
     user["agent"] |= {"name": "customer", "trainable": False}
     trace = trace_of(record | {"traces": [agent, user]})
-    assert [m.text for m in trace.messages if m.text.startswith("Agent")] == ["Agent agent", "Agent customer"]
+    assert [(b.name, b.follows) for b in trace.branches if b.follows < 0] == [
+        ("agent agent", -1),
+        ("agent customer", -1),
+    ]
+    assert trace.branches[-1].follows == 7  # of its own agent's messages
     assert "kind" not in trace.parts
     nodes[0]["parent"], nodes[1]["parent"] = 1, 0  # a circle, which no tool writes, ends all the same
     assert trace_of(record).messages

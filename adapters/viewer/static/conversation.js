@@ -36,7 +36,6 @@ V.images = (message) => message.images.filter((url) => /^data:image\/(png|jpeg|w
 
 V.conversation = (messages, fork = null) => {
   const shown = V.el("div");
-  let turn = 0;
   for (let at = 0; at < messages.length; at++) {
     const message = messages[at];
     const paired = [];
@@ -50,11 +49,39 @@ V.conversation = (messages, fork = null) => {
         if (paired.filter(Boolean).length === results.length) at = next - 1; else paired.length = 0;
       }
     }
-    if (fork && message.role === "assistant" && !message.example) shown.append(fork(turn++));
+    if (fork && message.role === "assistant" && !message.example) shown.append(fork(message.turn));
     shown.append(V.message(message, null, paired));
   }
   return shown;
 };
+
+// What goes on from what, as a list in a list.
+V.tree = (nodes) => V.el("ul", { class: "tree" }, nodes.map(({ label, nodes }) => V.el("li", {}, label, nodes.length ? V.tree(nodes) : null)));
+
+// The conversations of an episode: where each goes on from another one, and below it what is its own.
+V.branches = (main, { messages, branches }, params, path, fork) => {
+  let turn = 0;
+  for (const message of messages) if (message.role === "assistant" && !message.example) message.turn = turn++;
+  if (branches.length < 2) return V.put(main, V.conversation(messages, fork));
+  const of = branches.map((_, at) => messages.filter((message) => message.branch === at));
+  const link = (at) => V.el("a", { href: V.href(path, { ...params, branch: at }) }, branches[at].name);
+  const parent = ({ follows }) => (follows < 0 ? null : messages[follows].branch);
+  const since = (branch) => (parent(branch) === null ? "from its own beginning" : ["goes on from message ", String(of[parent(branch)].indexOf(messages[branch.follows]) + 1), " of ", link(parent(branch))]);
+  const before = (branch) => (parent(branch) === null ? [] : [...before(branches[parent(branch)]), ...of[parent(branch)].slice(0, of[parent(branch)].indexOf(messages[branch.follows]) + 1)]);
+  const below = (from) => branches.flatMap((branch, at) => (parent(branch) === from ? [{ label: [link(at), V.el("span", { class: "faint" }, ` ${V.whole(of[at].length)} messages`, from === null ? "" : `, from message ${of[from].indexOf(messages[branch.follows]) + 1} on`)], nodes: below(at) }] : []));
+  V.put(main, V.el("nav", { id: "branches" }, V.tree(below(null))));
+  branches.forEach((branch, at) => {
+    const earlier = before(branch), fold = V.el("details", { ontoggle: () => { if (fold.open && fold.children.length < 2) fold.append(V.conversation(earlier)); } }, V.el("summary", {}, `${V.whole(earlier.length)} messages before`));
+    V.put(main, V.el("h2", { id: `branch-${at}` }, branch.name, V.el("span", { class: "faint" }, ", ", since(branch))), earlier.length ? fold : null, V.conversation(of[at], fork));
+  });
+  main.addEventListener("shown", () => params.branch && document.getElementById(`branch-${params.branch}`)?.scrollIntoView());
+  V.keys.b = () => V.go(path, { ...params, branch: (Number(params.branch || 0) + 1) % branches.length });
+};
+
+V.forkTree = (node, id) => ({
+  label: [V.el(node.uid === id ? "b" : "a", node.uid === id ? {} : { href: V.href(`episode/${node.uid}`) }, `${node.source} ${node.number + 1}`), " ", V.el("span", { class: V.outcome(node) }, node.status), ` ${V.figure(node.reward)}`, V.el("span", { class: "faint" }, ` ${V.whole(node.turns)} turns`)],
+  nodes: node.forks.map((each) => V.forkTree(each, id)),
+});
 
 V.facts = (row, trace) => V.el("div", { class: "facts" }, [
   ["status", row.status], ["reward", V.figure(row.reward)], ["reason", trace.reason], ["answer", trace.answer], ["error", trace.error],
@@ -86,6 +113,7 @@ V.views.episode = async (main, route) => {
     V.canGrade && trace.source === "rlvr" ? V.el("button", { onclick: (e) => V.grade(id, e.target) }, "grade again") : null);
   V.put(main, buttons, V.facts(row, trace));
   if (found.origin) V.put(main, V.el("p", {}, `goes on from turn ${found.origin.turn} of `, found.origin.id ? V.el("a", { href: V.href(`episode/${found.origin.id}`) }, "the episode") : found.origin.key, `, played by ${found.origin.by.join(", ")}`));
+  if (found.forks) V.put(main, V.el("nav", { id: "forks" }, V.tree([V.forkTree(found.forks, id)])));
   const same = found.elsewhere;
   if (same.length) V.put(main, V.el("details", {}, V.el("summary", {}, `the same task ${same.length === 1 ? "once" : `${same.length} times`} elsewhere`), V.el("table", {}, same.map((each) =>
     V.el("tr", {}, V.el("td", {}, each.source), V.el("td", {}, each.phase), V.el("td", {}, each.step ?? ""), V.el("td", { class: V.outcome(each) }, each.status), V.el("td", {}, V.figure(each.reward)),
@@ -96,7 +124,6 @@ V.views.episode = async (main, route) => {
     V.tokens(main, tokens, params, `episode/${id}`);
   }
   else if (params.show === "record") V.put(main, trace.tools ? [V.el("h2", {}, "tools"), V.text(trace.tools)] : null, V.text(JSON.stringify(trace.notes, null, 1)));
-  else V.put(main, V.conversation(trace.messages, V.canFork && trace.source === "rlvr" ? V.forkButton(id) : null));
   V.keys = {
     ...(params.show === "tokens" && found.tokens ? V.tokenKeys : {}),
     n: () => step(1), p: () => step(-1), j: () => step(1), k: () => step(-1), u: () => V.go("episodes", { ...asked, at: at >= 0 ? at : "" }),
@@ -105,6 +132,7 @@ V.views.episode = async (main, route) => {
     y: () => V.copy(id), r: V.turnDrawing,
     o: () => document.querySelectorAll("main details").forEach((each) => { each.open = !each.open; }),
   };
+  if (!["tokens", "record"].includes(params.show)) V.branches(main, trace, params, `episode/${id}`, V.canFork && trace.source === "rlvr" ? V.forkButton(id) : null);
 };
 
 // The record as its file holds it, to the clipboard.

@@ -1,7 +1,7 @@
 "use strict";
 // The frame of all pages: navigation, keys, what could not be read, and what is new.
 
-const HELP = [["/", "search"], ["j k ↓ ↑", "next, previous row"], ["Enter", "open the episode"], ["n p", "next, previous episode"], ["t", "tokens"], ["← →", "walk over tokens"], ["g", "the episode's group; first row of a list"], ["m d", "mark an episode, difference to the marked one"], ["y", "copy the record as JSON"], ["r", "Markdown and mathematics, as text or drawn"], ["o", "unfold everything"], ["u Esc", "back"], ["1 2 3 4", "runs, evaluations, episodes, signs of reward hacking"], ["?", "this help"]];
+const HELP = [["/", "search"], ["j k ↓ ↑", "next, previous row"], ["Enter", "open the episode"], ["n p", "next, previous episode"], ["t", "tokens"], ["← →", "walk over tokens"], ["g", "the episode's group; first row of a list"], ["m d", "mark an episode, difference to the marked one"], ["y", "copy the record as JSON"], ["r", "Markdown and mathematics, as text or drawn"], ["b", "next conversation of several"], ["o", "unfold everything"], ["u Esc", "back"], ["1 2 3 4", "runs, evaluations, episodes, signs of reward hacking"], ["?", "this help"]];
 
 V.bar = (route) => {
   const link = (view, label) => V.el("a", { class: route.view === view ? "here" : "", href: V.href(view) }, label);
