@@ -374,7 +374,7 @@ class Learner:
         preset, mask = self.preset, batch.inputs.need("mask", "the learner")
         if "uncertain" in preset.needs and batch.inputs.uncertain is None:
             entropies = self.entropies(batch.padded)
-            batch = batch.replace(uncertain=uncertain_tokens(entropies, mask, preset.entropy_share))
+            batch = batch.replace(uncertain=uncertain_tokens(entropies, mask, preset.entropy_share), entropy=entropies)
         if "covariant" in preset.needs and batch.inputs.covariant is None:
             old, advantages = batch.inputs.old_logprobs, batch.inputs.need("advantages", "the learner")
             old = self.logprobs(batch.padded) if old is None else old
@@ -487,7 +487,7 @@ class Learner:
         if observed is not None:
             padded = replace(padded, mask=padded.mask | observed)
         scores = self.scores(padded, self.temperature, entropy=wanted, logprob_grads=logprob_grads)
-        inputs = replace(micro.inputs, entropy=scores.entropy)
+        inputs = replace(micro.inputs, entropy=scores.entropy if wanted else micro.inputs.entropy)
         if inputs.old_logprobs is None:
             inputs = replace(inputs, old_logprobs=scores.logprobs.detach())  # r = 1, with the gradient of log pi
         return scores.logprobs, inputs

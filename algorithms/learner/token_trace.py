@@ -11,7 +11,7 @@ from rlvr.algorithms.core.lazy_torch import Tensor
 from rlvr.algorithms.core.sequences import Denominators
 from rlvr.algorithms.learner.batch import Padded, TrainingBatch
 
-COLUMNS = ("old_logprobs", "ref_logprobs", "uncertain", "covariant")
+COLUMNS = ("old_logprobs", "ref_logprobs", "entropy", "uncertain", "covariant")
 
 
 def note_update(

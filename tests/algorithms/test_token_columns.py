@@ -52,6 +52,25 @@ def test_ratio_clip_and_correction_are_those_that_explain_prints(runs: dict[str,
         assert all(len(column) == len(record["tokens"]["ids"]) for column in columns.values())
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("overrides", [{"entropy_share": 0.3}, {"entropy_coef": 0.01}], ids=str)
+def test_the_entropy_is_noted_where_a_step_computes_it(answerer: tuple[dict, Path], tmp_path: Path, overrides: dict):
+    env, policy = answerer
+    changes = {"model": {"name": str(policy)}, "env": env, "warm_start": {"steps": 0, "mixed_steps": 0}}
+    Trainer(small(tmp_path / "run", steps=1, overrides=overrides, prompts=6, **changes), Callback()).run()
+    noted = [record["training"] for record in records(tmp_path / "run") if "entropy" in record["training"]]
+    assert noted
+    entropies = [entropy for training in noted for entropy in training["entropy"]]
+    assert 0 < max(entropies) < 10
+    weighed = [(w, e) for training in noted for w, e in zip(training["weights"], training["entropy"], strict=True)]
+    assert all(entropy > 0 for weight, entropy in weighed if weight)
+    if "entropy_share" in overrides:  # the tokens that were chosen are those of the highest entropy
+        chosen = [on for training in noted for on in training["uncertain"]]
+        assert min(e for e, on in zip(entropies, chosen, strict=True) if on) >= max(
+            e for e, on in zip(entropies, chosen, strict=True) if not on
+        )
+
+
 def test_the_texts_of_tokens_are_those_of_the_runs_tokenizer(runs: dict[str, Path]):
     run = runs["grpo"]
     decode = decoder(run)
