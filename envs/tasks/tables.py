@@ -11,6 +11,7 @@ import importlib
 import os
 import random
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 from weakref import WeakValueDictionary
@@ -18,6 +19,7 @@ from weakref import WeakValueDictionary
 import gymnasium as gym
 
 from rlvr.envs.core.hints import did_you_mean
+from rlvr.envs.core.json_text import load_json_or_literal
 from rlvr.envs.core.seeding import digest_of_texts, stream
 from rlvr.envs.core.tables import DataError, Source, has_rows, load_rows, locate
 from rlvr.envs.core.task import MultipleChoice, Task, Transition
@@ -429,11 +431,15 @@ def with_options(problem: Problem) -> str:
 
 
 def choice(question: str, options: Any, right: Any) -> Problem:
-    """A multiple choice from a row: ``right`` is the place of an option, its letter, or its text.
+    """A multiple choice from a row: ``right`` is the place of an option, its letter, or its text; a table of text alone
+    has the options as one text of JSON.
 
     Raises:
         ValueError: there are less than two options or more than there are letters, or none of them is right.
     """
+    if isinstance(options, str):
+        with suppress(ValueError):
+            options = load_json_or_literal(options)
     if not isinstance(options, list | tuple) or not 2 <= len(options) <= len(LETTERS):
         raise ValueError(f"options must be a list of 2 to {len(LETTERS)} texts, got {options!r}"[:200])
     shown = tuple(str(option).strip() for option in options)

@@ -582,7 +582,9 @@ def test_the_text_of_an_option_is_an_answer_and_a_letter_with_another_text_is_no
 def test_the_right_option_is_told_by_place_letter_or_text(options, data):
     place = data.draw(st.integers(0, len(options) - 1))
     for right in (place, LETTERS[place], options[place]):
-        assert choice("?", options, right).answer == LETTERS[place]
+        for column in (options, json.dumps(options), str(options)):  # a table of text alone has no lists
+            problem = choice("?", column, right)
+            assert (problem.answer, problem.options) == (LETTERS[place], tuple(options))
 
 
 @pytest.mark.parametrize(
@@ -590,6 +592,8 @@ def test_the_right_option_is_told_by_place_letter_or_text(options, data):
     [
         (["a"], 0),
         ("ab", 0),
+        ('["a"]', 0),
+        ('{"a": "b", "c": "d"}', 0),
         (["a"] * 27, 0),
         (["a", "b"], 2),
         (["a", "b"], -1),
