@@ -22,11 +22,13 @@ import tempfile
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from rlvr.adapters.serving.policy_endpoint import HarnessConnection, HarnessEnv
+from rlvr.agents import Conversation, Reply, Rollout, RolloutRequest
 from rlvr.agents.episode import Episode, Turn
 from rlvr.envs.core.verdict import Verdict
 
@@ -281,6 +283,65 @@ def evaluation_pictures() -> None:
             browser.close()
 
 
+class Team:
+    """A policy that leads two helpers, as it is asked."""
+
+    def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
+        asked = (conversation.messages[-1]["content"] for conversation in conversations)
+        return [Reply(next(reply for text, reply in TEAM.items() if text in each)) for each in asked]
+
+
+def team(connection: HarnessConnection) -> float:
+    """A harness with sub-agents, a second try of the first turn, and a history that it shortens."""
+
+    def ask(*messages: dict[str, str]) -> dict[str, str]:
+        body = json.dumps({"messages": messages}).encode()
+        headers = {"Authorization": f"Bearer {connection.api_key}"}
+        request = urllib.request.Request(f"{connection.base_url}/chat/completions", body, headers)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            reply: dict[str, str] = json.load(answer)["choices"][0]["message"]
+        return reply
+
+    questions = [{"role": "user", "content": text} for text in TEAM]
+    first = ask(questions[0])
+    for question in questions[1:3]:
+        ask(question)
+    ask(questions[0], first, questions[3])
+    ask(questions[0], first, questions[4])
+    ask(questions[5])
+    return 1.0
+
+
+TEAM = {
+    "How many tests are there?": "I ask two helpers, one for each folder.",
+    "Count the tests of envs.": "envs has 214 tests.",
+    "Count the tests of agents.": "agents has 97 tests.",
+    "The helpers are done.": "214 + 97 = \\boxed{311}",
+    "Try another way.": "I count them myself: \\boxed{311}",
+    "Summary so far": "The answer is 311.",
+}
+
+
+def branches_picture() -> None:
+    """A picture of an episode of several conversations, in docs/images."""
+    from playwright.sync_api import sync_playwright
+
+    env = HarnessEnv(team)
+    (episode,) = Rollout(lambda: env, Team())([RolloutRequest(0)])
+    env.close()
+    with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
+        path = Path(name) / "team.jsonl"
+        path.write_text(json.dumps(episode.to_dict()) + "\n")
+        with viewing(path, Path(name)) as viewer:
+            viewer.until_complete()
+            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+            page = browser.new_page(viewport={"width": 1000, "height": 620})
+            page.goto(f"{viewer.url.partition('#')[0]}#/episode/1?key={viewer.key}")
+            page.wait_for_selector("#branches", timeout=120_000)
+            page.screenshot(path=Path(__file__).parents[1] / "docs" / "images" / "viewer_branches.png")
+            browser.close()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--episodes", type=int, default=100_000)
@@ -291,6 +352,7 @@ def main() -> None:
     if options.pictures is not None:
         pictures(options.pictures)
         evaluation_pictures()
+        branches_picture()
         return
     tables, facts = measure(options.episodes, options.rounds)
     facts["load of the machine's two cores at the end"] = f"{os.getloadavg()[0]:.1f}"

@@ -68,7 +68,7 @@ V.branches = (main, { messages, branches }, params, path, fork) => {
   const parent = ({ follows }) => (follows < 0 ? null : messages[follows].branch);
   const since = (branch) => (parent(branch) === null ? "from its own beginning" : ["goes on from message ", String(of[parent(branch)].indexOf(messages[branch.follows]) + 1), " of ", link(parent(branch))]);
   const before = (branch) => (parent(branch) === null ? [] : [...before(branches[parent(branch)]), ...of[parent(branch)].slice(0, of[parent(branch)].indexOf(messages[branch.follows]) + 1)]);
-  const below = (from) => branches.flatMap((branch, at) => (parent(branch) === from ? [{ label: [link(at), V.el("span", { class: "faint" }, ` ${V.whole(of[at].length)} messages`, from === null ? "" : `, from message ${of[from].indexOf(messages[branch.follows]) + 1} on`)], nodes: below(at) }] : []));
+  const below = (from) => branches.flatMap((branch, at) => (parent(branch) === from ? [{ label: [link(at), V.el("span", { class: "faint" }, ` ${V.whole(of[at].length)} messages`, from === null ? "" : `, from message ${of[from].indexOf(messages[branch.follows]) + 1} on`, `: ${(of[at][0]?.text || "").slice(0, 60)}`)], nodes: below(at) }] : []));
   V.put(main, V.el("nav", { id: "branches" }, V.tree(below(null))));
   branches.forEach((branch, at) => {
     const earlier = before(branch), fold = V.el("details", { ontoggle: () => { if (fold.open && fold.children.length < 2) fold.append(V.conversation(earlier)); } }, V.el("summary", {}, `${V.whole(earlier.length)} messages before`));
