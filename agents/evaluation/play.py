@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -78,12 +79,10 @@ def evaluate_together(
         EvaluationStopped: an episode could not be played, and the agent says (``given_up``) that no other can. Where
             each request has an episode by then, of this run or of the record, they are summed up all the same.
         ValueError: a line of the record before the last is not an episode, or is one of another split or level, or
-            was played on other rows or with other settings of the environment.
+            was played on other rows or with other settings of the environment; another process writes the record.
         OSError: the record is a link or no plain file, or cannot be written.
     """
     episodes = {episode.key: episode for episode in read_episodes(record)} if record is not None else {}
-    if record is not None:
-        cut_torn_line(record)
     keys = [[request.key(rollout.env_id) for request in requests] for rollout, requests in plays]
     failed = {key for key, episode in episodes.items() if episode.verdict and episode.verdict.status == "env_error"}
     done = episodes.keys() - failed
@@ -99,6 +98,12 @@ def evaluate_together(
     answered = any(e.valid or any(turn.stop in KEPT for turn in e.turns) for e in episodes.values())
     with ExitStack() as cleanup:
         file = cleanup.enter_context(open_plain(record, "a")) if record is not None else None
+        if file is not None and record is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # until the file is closed, however the process ends
+            except BlockingIOError:
+                raise ValueError(f"another process writes {record}: wait for it, or give another file") from None
+            cut_torn_line(record)
         if record is not None and not capability(agent, "in_any_thread"):
             journal = Journal(record.with_name(f"{record.name}.turns.jsonl"), done)
             cleanup.callback(journal.close, done)

@@ -157,6 +157,19 @@ def test_each_figure_leads_to_its_episodes(viewer):
         link = cells.nth(column).locator("a")
         assert link.inner_text() == "1"
         assert filters in link.get_attribute("href")
+    sorts = [
+        href.partition("sort=")[2].partition("&")[0]
+        for href in cells.locator("a").evaluate_all("all => all.map((a) => a.hash)")
+    ]
+    assert [sort for sort in sorts if sort] == [
+        "-reward",
+        "-turns",
+        "-tokens",
+        "-tokens",
+        "-seconds",
+        "-seconds",
+        "-cost",
+    ]
     cells.nth(7).locator("a").click()
     wait_for(page, "1 episodes")
 

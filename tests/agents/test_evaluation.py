@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import json
 import math
@@ -174,6 +175,21 @@ def test_a_record_broken_at_any_byte_of_its_last_line_is_gone_on_with(tmp_path):
         assert evaluate(rollout, requests, record=torn) == reference
         assert rollout.agent.begun == ([] if cut == len(content) else [last])
         assert torn.read_bytes() == content
+
+
+def test_a_record_has_one_writer(tmp_path):
+    record = tmp_path / "record.jsonl"
+    rollout, requests = Rollout("rlvr/Countdown-v0", ExpertAgent()), task_requests(None, 2)
+    evaluate(rollout, requests[:1], record=record)
+    with record.open("a") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        other.write('{"env_id": "half of a line')
+        other.flush()
+        before = record.read_bytes()
+        with pytest.raises(ValueError, match=r"another process writes .*record\.jsonl: wait for it"):
+            evaluate(rollout, requests, record=record)
+        assert record.read_bytes() == before
+    assert evaluate(rollout, requests, record=record).episodes == 2
 
 
 def test_an_interrupted_evaluation_goes_on_where_it_stopped(tmp_path):

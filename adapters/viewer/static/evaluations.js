@@ -38,12 +38,13 @@ V.views.evaluations = async (main, route) => {
 // A row of figures; `asked` are the filters that select its episodes.
 const figureRow = (label, each, asked) => {
   const link = (text, more = {}) => V.el("a", { href: V.href("episodes", { ...asked, ...more }) }, text);
+  const most = (sort, text) => (text === "unknown" ? text : link(text, { sort: `-${sort}` })); // those with the most first
   const usage = each.usage;
-  return [label, link(V.whole(each.episodes)), link(interval(each), { status: "correct" }), fixed(each.episodes ? each.success_all : null),
-    each.episodes - each.valid ? link(V.whole(each.episodes - each.valid), { status: INVALID }) : "0", fixed(each.reward), fixed(each.turns, 2),
+  return [label, link(V.whole(each.episodes)), link(interval(each), { status: "correct" }), each.episodes ? link(fixed(each.success_all), { status: "correct" }) : "unknown",
+    each.episodes - each.valid ? link(V.whole(each.episodes - each.valid), { status: INVALID }) : "0", most("reward", fixed(each.reward)), most("turns", fixed(each.turns, 2)),
     each.cut ? link(V.whole(each.cut), { min_cut: 1 }) : "0", each.unread ? link(V.whole(each.unread), { min_unread: 1 }) : "0",
-    amount(usage, "prompt_tokens"), amount(usage, "cached_tokens"), amount(usage, "completion_tokens"), amount(usage, "reasoning_tokens"),
-    amount(usage, "model_seconds", 1), amount(usage, "env_seconds", 1), amount(usage, "cost", 4)];
+    ...["prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens"].map((name) => most("tokens", amount(usage, name))),
+    ...["model_seconds", "env_seconds"].map((name) => most("seconds", amount(usage, name, 1))), most("cost", amount(usage, "cost", 4))];
 };
 const FIGURES = ["", "episodes", "success, 95 %", "over all", "invalid", "reward", "turns", "cut replies", "not understood", "prompt tokens", "cached", "completion tokens", "reasoning", "s in the model", "s in the environment", "cost"];
 
