@@ -77,7 +77,6 @@ def chat(*pairs, **fields):
     [
         ([("user", "?"), ("assistant", "a"), ("assistant", "b")], "follows no observation"),
         ([("user", "?"), ("assistant", "a"), ("system", "s"), ("assistant", "b")], "a system message in the middle"),
-        ([("user", "?"), ("environment", "Branch 2"), ("assistant", "b")], "of several conversations"),
         ([("user", "?"), ("assistant", "<tool_call>[1]</tool_call>")], "no JSON object"),
     ],
 )
@@ -90,6 +89,15 @@ def test_what_no_episode_can_say_is_left_out_and_counted(capsys, tmp_path, pairs
     chats, printed = exported(capsys, tmp_path, log)
     assert [each["messages"] for each in chats] == [lines[1]["messages"]]
     assert reason in printed
+
+
+def test_a_graph_of_several_conversations_is_left_out():
+    record = json.loads((FOREIGN / "verifiers_traces.jsonl").read_text().splitlines()[-1])
+    assert episode_of_trace(trace_of(record)).turns
+    other = {"parent": 1, "message": {"role": "assistant", "content": "I guess 8"}, "sampled": True}
+    record["traces"][0]["nodes"].append(other)
+    with pytest.raises(NotAnEpisode, match="of several conversations"):
+        episode_of_trace(trace_of(record))
 
 
 words = st.text(st.characters(blacklist_characters="<", blacklist_categories=["Cs"]), max_size=20)
