@@ -212,6 +212,13 @@ SUITES: dict[str, EvaluationSuite] = {
             *_levels(30, Calculator=3, GuessNumber=3, Wordle=2, Sokoban=2, TextAdventure=2, WorldSearch=2),
         ),
     ),
+    "agents": EvaluationSuite(
+        "agents",
+        (
+            *_levels(20, Service=2, Terminal=2, RepoRepair=1, CodeRepair=3, CodeTests=3, SQL=2, Browser=2),
+            *_levels(20, Planner=2, WorldSearch=2, Instructions=3, NaturalDeduction=2, EquationalProof=2),
+        ),
+    ),
     "quick": EvaluationSuite(
         "quick", _levels(20, WordProblems=2, Countdown=2, KnightsAndKnaves=2, SortWords=2, GuessNumber=2, Calculator=2)
     ),

@@ -517,7 +517,7 @@ def add_parsers(commands: Any) -> None:
 def _add_tasks(group: argparse._ArgumentGroup) -> None:
     what = group.add_mutually_exclusive_group(required=True)
     what.add_argument("--env", action="append", help="id of an environment; give it again for one more")
-    what.add_argument("--suite", metavar="NAME", help="core, quick, or a YAML or JSON file: what is played is pinned")
+    what.add_argument("--suite", metavar="NAME", help="core, agents, quick, a YAML or JSON file: pins what is played")
     group.add_argument("--episodes", type=int, help="how many tasks; all rows of a table, else 100, if left out")
     group.add_argument("--samples", type=int, default=1, help="episodes on each task")
     group.add_argument("--seed", type=int, default=0, help="decides the tasks and the sampling")
