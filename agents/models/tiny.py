@@ -7,7 +7,7 @@ words. Any other name is a Hugging Face causal language model, by hub name or by
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -82,8 +82,10 @@ def byte_alphabet() -> list[str]:
     return [chr(byte if byte in printable else next(spare)) for byte in range(256)]
 
 
-def _one_of(words: Iterable[str]) -> str:
+def _one_of(words: Sequence[str]) -> str:
     """The pattern of the longest of some words; it looks at each letter once, as a search through a trie does."""
+    if len(words) == 1:
+        return re.escape(words[0])  # at once: a word of a thousand letters would be as many calls
     tails: dict[str, list[str]] = {}
     for word in words:
         tails.setdefault(word[:1], []).append(word[1:])

@@ -100,6 +100,13 @@ def test_building_leaves_the_generators_alone(tmp_path):
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
+def test_a_word_may_be_a_page_long():
+    page = "All of the rules. " * 200
+    tokenizer = tiny_tokenizer(["All", "All of", page])
+    assert len(tokenizer(page)["input_ids"]) == 1
+    assert tokenizer.decode(tokenizer(f"All {page}")["input_ids"]) == f"All {page}"
+
+
 def test_sizes_and_words_can_be_chosen():
     model, tokenizer = tiny_policy(hidden=64, layers=3, heads=2, kv_heads=1, head_dim=16, words=["apples"])
     assert (model.config.hidden_size, model.config.num_hidden_layers, model.config.head_dim) == (64, 3, 16)
