@@ -5,7 +5,7 @@
 A process beside this one plays the harnesses, a thread for each: a conversation with a system prompt of 4,000
 characters and eight tools, which grows by a question and a reply with each call. The policy says each question again,
 which the harness compares. Counted is the CPU time of this process: the endpoint, its server and threads, and the
-rollout, which "no endpoint" has alone, in an environment that asks the same questions itself.
+rollout.
 """
 
 from __future__ import annotations
@@ -22,17 +22,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import gymnasium as gym
-
 from rlvr.adapters.serving.policy_endpoint import HarnessConnection, HarnessEnv, PolicyEndpoint
 from rlvr.agents import Conversation, Reply, Rollout, RolloutRequest
-from rlvr.envs.core.spaces import Text
 
 sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
 
 from results import Table, write_results
 
-ID, ALONE = "benchmark/Harness-v0", "no endpoint"
 DIALECTS = {
     "Chat Completions": ("chat/completions", False),
     "Chat Completions, streamed": ("chat/completions", True),
@@ -110,23 +106,6 @@ class Harnesses:
         self._process.wait()
 
 
-class Asks(gym.Env[str, str]):
-    """The same questions without an endpoint."""
-
-    observation_space, action_space = Text(), Text()
-
-    def __init__(self, calls: int) -> None:
-        self._calls = calls
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        self._left = self._calls
-        return f"{seed} asks", {"system": SYSTEM}
-
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        self._left -= 1
-        return f"{action} again", float(not self._left), not self._left, False, {}
-
-
 class Echo:
     """A policy that says what it was asked."""
 
@@ -136,18 +115,13 @@ class Echo:
         return [Reply(conversation.messages[-1]["content"]) for conversation in conversations]
 
 
-def measure(name: str, env: Any, count: int, calls: int) -> float:
+def measure(harnesses: Harnesses, endpoint: PolicyEndpoint, count: int, calls: int) -> float:
     """CPU-milliseconds of this process a call."""
-    gym.register(ID, lambda **_: env(), disable_env_checker=True, order_enforce=False)
-    try:
-        rollout = Rollout(ID, Echo(), batch_size=count, workers=count)
-        began = time.process_time()
-        episodes = rollout([RolloutRequest(seed) for seed in range(count)])
-        taken = time.process_time() - began
-    finally:
-        del gym.registry[ID]
-    for episode in episodes:
-        assert (episode.reward, len(episode.turns), episode.branches) == (1.0, calls, []), (name, episode)
+    rollout = Rollout(lambda: HarnessEnv(harnesses, endpoint=endpoint), Echo(), batch_size=count, workers=count)
+    began = time.process_time()
+    episodes = rollout([RolloutRequest(seed) for seed in range(count)])
+    taken = time.process_time() - began
+    assert [(e.reward, len(e.turns), e.branches) for e in episodes] == [(1.0, calls, [])] * count, episodes[0]
     return 1000 * taken / (count * calls)
 
 
@@ -163,19 +137,13 @@ def main() -> None:
         for line in sys.stdin:
             threading.Thread(target=play, args=(json.loads(line),)).start()
         return
-    cost = Table("CPU", "CPU-milliseconds of this process a call (wanted: at most 3 more than without)", ALONE)
+    cost = Table("CPU", "CPU-milliseconds of this process a call (wanted: at most 3)", "Chat Completions")
     harnesses = Harnesses(options.calls)
     try:
         with PolicyEndpoint() as endpoint:
             for _ in range(options.rounds):
-                for name in (ALONE, *DIALECTS):
-                    harnesses.path, harnesses.streamed = DIALECTS.get(name, ("", False))
-                    env = (
-                        (lambda: Asks(options.calls))
-                        if name == ALONE
-                        else lambda: HarnessEnv(harnesses, endpoint=endpoint)
-                    )
-                    cost.add(name, measure(name, env, options.harnesses, options.calls))
+                for name, (harnesses.path, harnesses.streamed) in DIALECTS.items():
+                    cost.add(name, measure(harnesses, endpoint, options.harnesses, options.calls))
     finally:
         harnesses.close()
     total = options.rounds * len(DIALECTS) * options.harnesses * options.calls

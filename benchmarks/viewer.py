@@ -22,14 +22,13 @@ import tempfile
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rlvr.adapters.serving.policy_endpoint import HarnessConnection, HarnessEnv
-from rlvr.agents import Conversation, Reply, Rollout, RolloutRequest
-from rlvr.agents.episode import Episode, Turn
+from rlvr.agents.conversation import TokenSequence
+from rlvr.agents.episode import Episode, EpisodeBranch, Turn
 from rlvr.envs.core.verdict import Verdict
 
 sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
@@ -39,6 +38,14 @@ from results import Table, write_results
 FILES = 100
 PART = "200 rows anywhere in the list"
 SEARCHES = ("w19999", "w7 w8", '"w3 w4"', "w12*", "nowhere")
+TEAM = (
+    ("How many tests are there?", "I ask two helpers, one for each folder.", 0),
+    ("Count the tests of envs.", "envs has 214 tests.", 1),
+    ("Count the tests of agents.", "agents has 97 tests.", 2),
+    ("The helpers are done.", "214 + 97 = \\boxed{311}", 0),
+    ("Try another way.", "I count them myself: \\boxed{311}", 3),
+    ("Summary so far: two helpers counted.", "The answer is 311.", 4),
+)
 SCROLL = """
 async () => {
   const list = document.querySelector(".list"), tasks = [];
@@ -172,7 +179,7 @@ def measure(episodes: int, rounds: int) -> tuple[list[Table], dict[str, str]]:
             facts["seconds from the start to an evaluation's page, of the episodes read so far"] = first
             facts["seconds from the start to the whole index, which is made once"] = f"{viewer.until_complete():.0f}"
             facts["seconds of CPU that the index took"] = f"{viewer.cpu():.0f}"
-            facts["seconds from a write of figures to their curve (the page asks every 2 seconds)"] = (
+            facts["seconds from a write of figures to their curve (the page asks every 1.5 seconds)"] = (
                 f"{viewer.until_followed(folder / 'run'):.2f}"
             )
         held = sum(path.stat().st_size for path in (folder / "index").iterdir())
@@ -283,52 +290,14 @@ def evaluation_pictures() -> None:
             browser.close()
 
 
-class Team:
-    """A policy that leads two helpers, as it is asked."""
-
-    def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
-        asked = (conversation.messages[-1]["content"] for conversation in conversations)
-        return [Reply(next(reply for text, reply in TEAM.items() if text in each)) for each in asked]
-
-
-def team(connection: HarnessConnection) -> float:
-    """A harness with sub-agents, a second try of the first turn, and a history that it shortens."""
-
-    def ask(*messages: dict[str, str]) -> dict[str, str]:
-        body = json.dumps({"messages": messages}).encode()
-        headers = {"Authorization": f"Bearer {connection.api_key}"}
-        request = urllib.request.Request(f"{connection.base_url}/chat/completions", body, headers)
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            reply: dict[str, str] = json.load(answer)["choices"][0]["message"]
-        return reply
-
-    questions = [{"role": "user", "content": text} for text in TEAM]
-    first = ask(questions[0])
-    for question in questions[1:3]:
-        ask(question)
-    ask(questions[0], first, questions[3])
-    ask(questions[0], first, questions[4])
-    ask(questions[5])
-    return 1.0
-
-
-TEAM = {
-    "How many tests are there?": "I ask two helpers, one for each folder.",
-    "Count the tests of envs.": "envs has 214 tests.",
-    "Count the tests of agents.": "agents has 97 tests.",
-    "The helpers are done.": "214 + 97 = \\boxed{311}",
-    "Try another way.": "I count them myself: \\boxed{311}",
-    "Summary so far": "The answer is 311.",
-}
-
-
 def branches_picture() -> None:
     """A picture of an episode of several conversations, in docs/images."""
     from playwright.sync_api import sync_playwright
 
-    env = HarnessEnv(team)
-    (episode,) = Rollout(lambda: env, Team())([RolloutRequest(0)])
-    env.close()
+    episode = Episode("mine/Team-v0", "team", 0, verdict=Verdict(1.0, "correct"))
+    episode.turns = [Turn(text, "user", reply, "stop", branch=branch) for text, reply, branch in TEAM]
+    episode.turns[-1].reward = 1.0
+    episode.branches = [EpisodeBranch(follows, TokenSequence()) for follows in (-1, -1, 0, -1)]
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         path = Path(name) / "team.jsonl"
         path.write_text(json.dumps(episode.to_dict()) + "\n")
