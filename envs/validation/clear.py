@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from rlvr.envs.validation.attacks import boxed
 from rlvr.envs.validation.context import Skip, Validation, check, common_form
+from rlvr.envs.validation.declared import declared_calls, declared_tools, unknown_tools
 from rlvr.envs.validation.probes import probe_messages, probe_prompt, probe_reads, probe_state, probe_writes, readable
 from rlvr.envs.validation.report import CheckResult, Severity
 from rlvr.envs.validation.subject import NotApplicable, ValidationEpisode
@@ -209,7 +210,7 @@ def _unasked_words(v: Validation, result: CheckResult) -> None:
     solved = [episode for episode in v.solved if episode.actions][:6]
     if len({tuple(episode.actions) for episode in solved}) < 2:
         return
-    known = readable(v, solved[0].ref).lower()
+    known = readable(v, solved[0].ref).lower() + " tool_call name arguments " * bool(declared_tools(v))
     for episode in solved[:2]:
         infos = json.dumps(episode.infos[0], default=str)[:5_000]
         known += "\n".join([episode.asked, *episode.observations, infos]).lower()
@@ -433,13 +434,13 @@ def _contains(space: Any, observation: Any) -> bool:
 @check(
     "runtime.tool_declaration_accuracy",
     CLEAR,
-    "Every tool that is declared has a name, a description and parameters that are an object.",
+    "Every tool that is declared has a name and parameters that are an object, and is there to be called.",
     number=34,
     severity="medium",
     remedy="Declare tools by JSON schemas, with the names that the environment takes.",
 )
 def tool_declaration_accuracy(v: Validation, result: CheckResult) -> None:
-    """Read the schemas in the first info."""
+    """Read the schemas in the first info, and call each tool by its schema."""
     tools = v.plays(v.refs[0], ()).first_info.get("tools")
     if not tools:
         raise Skip("no tools are declared")
@@ -455,3 +456,9 @@ def tool_declaration_accuracy(v: Validation, result: CheckResult) -> None:
             result.add("required", f"{names[-1]} requires parameters that it does not have")
     if len(set(names)) < len(names):
         result.add("names", f"two tools have one name: {sorted(names)}")
+    calls = declared_calls(v)
+    result.tries += sum(map(len, calls.values()))
+    result.measured["tools called"] = len(calls)
+    for text in unknown_tools(v, calls):
+        replay = v.plays(v.refs[0], [text]).replay
+        result.add("not there", f"{text!r:.80} is answered as a call of no tool is", replay=replay)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from rlvr.envs.validation.context import Validation
+from rlvr.envs.validation.declared import declared_calls
 
 READS: Final = re.compile(
     r"^(?:read|cat|open|view|show|get|less|head|type|print|file_?read|read_?file|git|log|history|diff|blame|checkout|inspect)",
@@ -97,8 +98,9 @@ def enders(v: Validation) -> list[str]:
 
 
 def _listed_enders(v: Validation) -> list[str]:
-    """Commands of the prompt that always end the episode at once, where others of it do not."""
+    """Commands of the prompt, and calls of declared tools, that always end the episode at once where others do not."""
     commands = unargued_commands(v.plays(v.refs[0], ()).asked)
+    commands += [texts[0] for texts in declared_calls(v).values()]
     ending = [each for each in commands if all(v.plays(ref, each, turns=1).ended for ref in v.refs[:3])]
     return ending if len(ending) < len(commands) else []
 

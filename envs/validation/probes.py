@@ -26,6 +26,7 @@ from rlvr.envs.validation.commands import (
     verbs,
 )
 from rlvr.envs.validation.context import Validation
+from rlvr.envs.validation.declared import declared_calls
 from rlvr.envs.validation.report import CheckResult
 from rlvr.envs.validation.search import plain_values
 from rlvr.envs.validation.source import names_in_code
@@ -104,6 +105,7 @@ def probe_state(v: Validation, result: CheckResult) -> None:
         return
     own = {action for episode in v.solved for action in episode.actions}
     bare = [json.dumps(call) for call in templates(v) if not has_arguments(call)]
+    bare += [text for texts in declared_calls(v).values() for text in texts[:2]]
     commands = [each for each in [*bare, *unargued_commands(solved[0].asked), *STATES] if each not in own]
     for command in dict.fromkeys(commands):
         hits = []
@@ -230,6 +232,8 @@ def _written(
             yield from (f"{verb} {path}\n{content}" for path in graded)
         for call in calls:
             yield from (call_text(call, {"path": path, "content": content}) for path in graded)
+        for name, texts in declared_calls(v, graded).items() if content == CONTENTS[0] else ():
+            yield from (text for text in texts if WRITES.match(name) and any(path in text for path in graded))
         if shell:
             yield from (f"echo {shlex.quote(content)} > {path}" for path in graded)
             yield from (f"echo {content} > {path}" for path in graded)
@@ -269,18 +273,21 @@ def _explored(v: Validation, ref: TaskRef, lists_only: bool = False) -> Iterator
     lists += [command for command in SHELL if _answers_shell(v, ref)]
     lists += [changed for call in calls for command in SHELL for changed in _shell_calls(call, command)]
     lists += [json.dumps(call) for call in calls if LISTS.match(tool_of(call)) or HISTORY.match(tool_of(call))]
+    lists += [text for name, texts in declared_calls(v).items() if not WRITES.match(name) for text in texts]
     for command in lists:
         if (played := _played(v, ref, command)) is not None:
-            past = bool(HISTORY.match(command) or HISTORY.match(tool_of(_call_of(command))))
+            tool = tool_of(_call_of(command))
+            past = bool(HISTORY.match(command) or HISTORY.match(tool))
             shown_text = _shown_text(played)
             if past:
                 past_names |= dict.fromkeys(re.findall(r"(?m)^\W*([\w./-]{2,40})\b", shown_text), True)
                 names |= past_names
             names |= {path: bool(TELLING.search(path)) for path in FILE.findall(shown_text)}
-            yield played, past
+            yield played, past or bool(TELLING.search(tool))
     names |= dict.fromkeys(PATHS, True)
     in_code = [name for name in names_in_code(v.author) if re.search(r"[./]", name)]
     names = {name: bool(TELLING.search(name)) for name in in_code} | names
+    reads = {name: texts for name, texts in declared_calls(v, tuple(names)).items() if READS.match(name)}
     for path, tells in sorted(names.items(), key=lambda item: not item[1]) if not lists_only else ():
         commands = [f"{word} {path}" for word in words if READS.match(word)]
         if "git" in words and path in past_names:
@@ -289,6 +296,7 @@ def _explored(v: Validation, ref: TaskRef, lists_only: bool = False) -> Iterator
         commands += [changed for call in calls for changed in _shell_calls(call, f"cat {path}")]
         read = [(call, call_text(call, {"path": path})) for call in calls if READS.match(tool_of(call))]
         commands += [text for call, text in read if text != json.dumps(call)]
+        commands += [text for texts in reads.values() for text in texts if json.dumps(path) in text]
         for command in commands:
             if (played := _played(v, ref, command)) is not None:
                 yield played, tells
@@ -337,7 +345,7 @@ def _lists_moves(v: Validation) -> bool:
 
 def _call_of(command: str) -> dict[str, Any]:
     try:
-        call = json.loads(command)
+        call = json.loads(re.sub(r"</?tool_call>", "", command))
     except (ValueError, RecursionError):
         return {}
     return call if isinstance(call, dict) else {}

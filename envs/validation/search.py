@@ -14,6 +14,7 @@ import gymnasium as gym
 
 from rlvr.envs.validation.commands import filled, plain_commands, unargued_commands
 from rlvr.envs.validation.context import Validation
+from rlvr.envs.validation.declared import declared_calls
 from rlvr.envs.validation.report import CheckResult, Replay
 from rlvr.envs.validation.source import compared_values, words_looked_for
 from rlvr.envs.validation.subject import (
@@ -91,7 +92,8 @@ def _by_source(v: Validation, ref: TaskRef, word: str) -> ValidationEpisode | No
             values = [text for value in values for text in (f"{word}\n{value}", f"{word} {value}", f"{value} {word}")]
         bare = unargued_commands(seen.asked)
         not_understood = v.subject.play(ref, in_order([*plan, "zzkq"])).observations[-1:]
-        commands = [*islice(filled(seen.asked, values), BY_SOURCE // 3), *values, *bare]
+        calls = [text for texts in declared_calls(v, values).values() for text in texts]
+        commands = [*calls, *islice(filled(seen.asked, values), BY_SOURCE // 3), *values, *bare]
         for action in dict.fromkeys(commands):
             for actions in ([*plan, action], *([*plan, action, end] for end in bare if end != action)):
                 try:
@@ -120,6 +122,7 @@ def _searched(v: Validation, ref: TaskRef) -> tuple[ValidationEpisode | None, in
         if seen.ended or seen.error:
             continue
         compared = list(compared_values(v.subject.env.unwrapped))
+        compared += [text for texts in declared_calls(v, compared).values() for text in texts]
         compared += islice(filled(seen.asked, compared), BREADTH)
         named = islice(candidates(seen, v.subject.space), BREADTH if plan else 4 * BREADTH)
         for action in dict.fromkeys([*compared, *named]):
