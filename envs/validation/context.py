@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -29,6 +29,7 @@ from rlvr.envs.validation.subject import (
 
 SLACK: Final = 0.02  # of the range of rewards: less than this is no pay
 NOT_INSTALLED: Final = (ImportError, gym.error.DependencyNotInstalled)
+NOT_REACHED: Final = (ConnectionError, ConnectionRefusedError)  # what is lost in the middle has another type
 NOTHING_TRIED: Final = "nothing of it could be tried here"  # which passes no check
 Run = Callable[["Validation", CheckResult], None]
 CHECKS: Final[dict[str, tuple[Check, Run]]] = {}
@@ -121,7 +122,9 @@ class Validation:
     def range(self) -> RewardRange:
         """Declared by the environment, else from 0 to 1, else what the expert was paid."""
         bare = self.subject.env.unwrapped
-        declared = getattr(bare, "reward_range", None) or getattr(bare, "metadata", {}).get("reward_range")
+        metadata = getattr(bare, "metadata", None)
+        declared = getattr(bare, "reward_range", None)
+        declared = declared or (metadata.get("reward_range") if isinstance(metadata, Mapping) else None)
         try:
             low, high = map(float, declared or ())
             if math.isfinite(low) and math.isfinite(high) and low < high:
@@ -265,7 +268,8 @@ def common_form(replies: Sequence[str]) -> tuple[str, str]:
 
 
 def run_check(validation: Validation, id: str, seconds: float) -> CheckResult:
-    """One check's result; what it raises is part of it, unless the environment cannot be reset without a package.
+    """One check's result; what it raises is part of it, unless a package or a server that the first reset needs is
+    not there.
 
     Args:
         validation: the environment.
@@ -273,7 +277,7 @@ def run_check(validation: Validation, id: str, seconds: float) -> CheckResult:
         seconds: how long it may take; where it takes longer, what it found until then stands.
 
     Raises:
-        ValueError: the environment needs a package that is not installed.
+        ValueError: the environment needs a package that is not installed, or a server that is not reached.
     """
     described_check, run = CHECKS[id]
     result = CheckResult(described_check)
@@ -292,6 +296,8 @@ def run_check(validation: Validation, id: str, seconds: float) -> CheckResult:
     except ApiFault as fault:
         if id == "runtime.startup" and isinstance(fault.__cause__, NOT_INSTALLED):
             raise ValueError(f"{subject.name} needs what is not installed: {fault.__cause__}") from fault
+        if id == "runtime.startup" and not result.tries and type(fault.__cause__) in NOT_REACHED:
+            raise ValueError(f"{subject.name}: {fault.__cause__}") from fault
         result.add("API", f"{fault} (in check {id})", severity="high", replay=_reset_of(validation))
     except NotApplicable as reason:
         result.skipped = str(reason)

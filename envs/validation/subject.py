@@ -171,7 +171,7 @@ class Subject:
         make: makes a new one.
         name: how it is named in reports.
         deadline: the time of ``clock.now`` at which `OutOfTime` is raised; None for no limit.
-        watch: told of each call.
+        watch: told of each call. Who is watched has a process of its own: whatever is raised there is raised by it.
     """
 
     def __init__(
@@ -186,6 +186,7 @@ class Subject:
         self.make, self.name = make, name
         self.make_split = make_split
         self.deadline, self.watch = deadline, watch
+        self.raised = RAISED if watch is None else (BaseException,)
         self.check_deadline = deadline
         self.env = make()
         bare = self.env.unwrapped
@@ -252,7 +253,7 @@ class Subject:
             result = env.reset(seed=ref.seed, options=dict(ref.options) or None)
         except OutOfTime:
             raise
-        except RAISED as error:
+        except self.raised as error:
             raise ApiFault(f"reset raised {described(error)} at {ref}") from error
         finally:
             self._after()
@@ -273,7 +274,7 @@ class Subject:
             result = env.step(action)
         except OutOfTime:
             raise
-        except RAISED as error:
+        except self.raised as error:
             episode.error = described(error)
             return
         finally:
@@ -299,8 +300,17 @@ class Subject:
 
     @contextmanager
     def new(self) -> Iterator[gym.Env[Any, Any]]:
-        """A new environment, closed afterwards."""
-        env = self.make()
+        """A new environment, closed afterwards.
+
+        Raises:
+            ApiFault: none can be made beside the one that there is.
+        """
+        try:
+            env = self.make()
+        except OutOfTime:
+            raise
+        except self.raised as error:
+            raise ApiFault(f"a second environment beside the first cannot be made: {described(error)}") from error
         try:
             yield env
         finally:

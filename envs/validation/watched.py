@@ -175,7 +175,9 @@ def _collect(report: ValidationReport, outcome: Outcome, waiting: list[str]) -> 
     if failed is not None:
         check = CHECKS["runtime.startup"][0]
         result = next((each for each in report.results if each.check.id == check.id), None) or CheckResult(check)
-        result.add("makes", f"the environment cannot be made: {failed}", severity="high")
+        begun = outcome.last("begins")
+        where = f"it raises in check {begun}" if begun else "the environment cannot be made"
+        result.add("makes", f"{where}: {failed}", severity="high")
         report.results = [each for each in report.results if each.check.id != check.id] + [result]
         report.results += [CheckResult(CHECKS[id][0], skipped="it does not start") for id in waiting if id != check.id]
         waiting.clear()

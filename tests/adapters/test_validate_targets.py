@@ -32,6 +32,24 @@ def test_a_package_that_is_missing_is_named(target):
         resolve(target, {}).make()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["openenv:http://127.0.0.1:9"], "http://127.0.0.1:9/schema could not be reached"),
+        (["ors:http://127.0.0.1:9"], "http://127.0.0.1:9/list_environments could not be reached"),
+        (["openenv:127.0.0.1"], "url must be an http, https, ws or wss address"),
+        (["nemo_gym:http://127.0.0.1:9"], "missing 1 required keyword-only argument: 'rows'"),
+        (["Countdown", "--set", "numers=4"], "Countdown has no setting 'numers'"),
+    ],
+)
+def test_a_server_that_is_not_reached_and_a_wrong_setting_are_one_sentence(words, said, capsys):
+    assert main(["validate", *words]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert said in err
+
+
 def test_a_folder_of_openenv_is_code(tmp_path):
     (tmp_path / "openenv.yaml").write_text("app: server.app:app\n")
     assert is_openenv_folder(tmp_path)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime
 import json
 import re
+import socket
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ClassVar
 
 import gymnasium as gym
@@ -850,7 +852,7 @@ def test_discrete_actions_are_played_by_number() -> None:
 # in a process of its own
 
 HOSTILE = """
-import os, sys, time
+import os, socket, sys, time
 import gymnasium as gym
 
 class Sum(gym.Env):
@@ -913,6 +915,19 @@ class ByTheClock(Sum):
         text, info = super().reset(seed=seed)
         return f"{text} It is day {int(time.time() // 86_400)}.", info
 
+class RaisesNoException(Sum):
+    def fault(self):
+        raise KeyboardInterrupt("nobody pressed a key")
+
+class Listens(Sum):
+    def __init__(self):
+        with open(os.path.join(os.path.dirname(__file__), "port")) as file:
+            self.socket = socket.create_server(("127.0.0.1", int(file.read())))
+
+class LiesInItsMetadata(Sum):
+    metadata = None
+    reward_range = 0.0, 0.5
+
 class CannotBeMade(Sum):
     def __init__(self):
         import a_module_that_is_not_there
@@ -947,6 +962,28 @@ def test_a_target_that_takes_its_process_with_it_is_a_finding(
     assert finding.replay is not None
     assert finding.replay.actions == ("nan",)
     assert report.seconds < 90
+
+
+SAID = {
+    "RaisesNoException": ("sound.faults", "with a fault: KeyboardInterrupt: nobody pressed a key"),
+    "Listens": ("runtime.seed_control", "a second environment beside the first cannot be made: OSError: [Errno 98]"),
+    "LiesInItsMetadata": ("runtime.reward_well_formed", "the return 1 is outside of [0, 0.5] (declared)"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", SAID)
+def test_what_is_bad_is_a_finding_and_a_second_run_says_the_same(kind: str, hostile: str) -> None:
+    check, text = SAID[kind]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        Path(hostile).with_name("port").write_text(str(free.getsockname()[1]))
+    runs = []
+    for _ in range(2):  # the port is free again
+        report = validate_target(f"{hostile}:{kind}", tasks=2, checks=["runtime.startup", check])
+        assert not any(each.error or each.unfinished for each in report.results), str(report)
+        runs.append([(each.id, finding.text) for each, finding in report.findings])
+    assert runs[0] == runs[1]
+    assert any(id == check and text in found for id, found in runs[0]), runs[0]
 
 
 @pytest.mark.slow
