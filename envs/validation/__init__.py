@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import gymnasium as gym
@@ -46,6 +46,7 @@ def validate(
     checks: Iterable[str] | None = None,
     name: str | None = None,
     make_split: Callable[[str], gym.Env[Any, Any]] | None = None,
+    proposals: Sequence[Sequence[str]] = (),
     watch: Watch | None = None,
     begins: Callable[[str], None] | None = None,
     done: Callable[[CheckResult], None] | None = None,
@@ -62,6 +63,7 @@ def validate(
         checks: ids of ``CHECKS``; all by default.
         name: how the report names it.
         make_split: makes an environment of a split, for those that are no ``TextEnv``.
+        proposals: lists of actions to try on many tasks, as a language model proposes that has seen none.
         watch: told of each call before it is made.
         begins: told of each check's id before it is run.
         done: told of each check's result.
@@ -79,7 +81,9 @@ def validate(
     make = maker(env)
     subject = Subject(make, name or named(env), make_split=make_split, deadline=began + 60 * minutes, watch=watch)
     try:
-        return _validated(subject, ids, tasks, seed, began, minutes, begins, done)
+        count = tasks if tasks is not None else max(3, min(TASKS, MANY // subject.levels))
+        validation = Validation(subject, count, seed, solutions_by_source, proposals)
+        return _validated(validation, ids, began, minutes, begins, done)
     finally:
         subject.close()
 
@@ -92,17 +96,14 @@ def ordered() -> list[str]:
 
 
 def _validated(
-    subject: Subject,
+    validation: Validation,
     ids: list[str],
-    tasks: int | None,
-    seed: int,
     began: float,
     minutes: float,
     begins: Callable[[str], None] | None,
     done: Callable[[CheckResult], None] | None,
 ) -> ValidationReport:
-    count = tasks if tasks is not None else max(3, min(TASKS, MANY // subject.levels))
-    validation = Validation(subject, count, seed, solutions_by_source)
+    subject = validation.subject
     report = ValidationReport(subject.name, [], source_digest=digest_of(subject.env))
     fatal = ""
     for id in ids:

@@ -27,6 +27,7 @@ from rlvr.envs.validation.subject import (
     in_order,
 )
 
+HARD: Final = "Hard to game"
 SLACK: Final = 0.02  # of the range of rewards: less than this is no pay
 NOT_INSTALLED: Final = (ImportError, gym.error.DependencyNotInstalled)
 NOT_REACHED: Final = (ConnectionError, ConnectionRefusedError)  # what is lost in the middle has another type
@@ -69,6 +70,7 @@ class Validation:
         tasks: how many tasks of each level a check plays.
         seed: which tasks.
         search: finds a solution of each task where there is no expert, or none at all.
+        proposals: lists of actions of one who has seen no task, and looks for what is paid without one.
     """
 
     def __init__(
@@ -77,8 +79,10 @@ class Validation:
         tasks: int,
         seed: int,
         search: Callable[[Validation], list[ValidationEpisode]] | None = None,
+        proposals: Sequence[Sequence[str]] = (),
     ) -> None:
         self.subject, self.count, self.seed, self.search = subject, tasks, seed, search
+        self.proposals = proposals
         self.refs = subject.refs(tasks, seed)
         self.at: TaskRef | None = None
 

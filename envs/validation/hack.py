@@ -19,21 +19,19 @@ from rlvr.envs.validation.attacks import (
     boxed,
     placeholders,
 )
+from rlvr.envs.validation.blind import calls_alone
 from rlvr.envs.validation.choice_attacks import BARE, OPTION, OPTIONS, ChoiceQuestion, accuracy, allowed, taken_apart
 from rlvr.envs.validation.code_words import attack_by_code_words
 from rlvr.envs.validation.commands import out_of_range, templates, verbs
-from rlvr.envs.validation.context import SLACK, Skip, Validation, check
-from rlvr.envs.validation.declared import declared_calls
+from rlvr.envs.validation.context import HARD, SLACK, Skip, Validation, check
 from rlvr.envs.validation.report import CheckResult
 from rlvr.envs.validation.subject import NotApplicable, TaskRef, ValidationEpisode, words_of
 
-HARD: Final = "Hard to game"
 SLOW: Final = 0.2  # seconds one reply may take to grade, where a task does not say otherwise (``patience``)
 TYPED: Final = (
     5.0  # of a task that may take longer, a terminal's, placeholders are not typed: a shell waits for each to end
 )
 CHOICES: Final = 10  # how many times as many questions with options are drawn as other tasks, for the rules that learn
-ALONE: Final = 10  # tasks on which one call must be paid: which of two values is right is guessed on all in 0.1 %
 DRAWN: Final = 120  # tasks whose commonest answer is looked for
 SIGMAS: Final = 3.5  # how much of what a rule gets right may be luck
 FILLER: Final = " In other words, this follows directly from what was asked above." * 60
@@ -55,7 +53,7 @@ def adversarial_floor(v: Validation, result: CheckResult) -> None:
         attacks |= UNDONE_ATTACKS
     for name, make in attacks.items():
         attack(v, result, name, make)
-    _calls_alone(v, result)
+    calls_alone(v, result)
     if _patience(v) > TYPED:
         return
     if not _ours(v):
@@ -63,28 +61,6 @@ def adversarial_floor(v: Validation, result: CheckResult) -> None:
     prompts = {text for ref in v.refs[:3] for text in placeholders(v.plays(ref, ()).asked)}
     for text in sorted(prompts, key=len)[:20]:
         attack(v, result, f"placeholder {text[:30]!r}", lambda prompt, gold, text=text: text, mostly=True)  # type: ignore[misc]
-
-
-def _calls_alone(v: Validation, result: CheckResult) -> None:
-    """Call each declared tool, by its schema and alone: paid on every task, a call pays whatever was asked."""
-    for name, texts in declared_calls(v).items():
-        for text in texts:
-            hits = []
-            for ref in v.many_refs[:ALONE]:
-                played = v.plays(ref, text, turns=3, until=lambda played: v.paid(played) or not played.valid)
-                result.tries += 1
-                if not played.valid and v.shown(played, lambda again: not again.valid):
-                    _add_fault(result, f"a call of {name}", played)
-                    return
-                if not v.paid(played) or v.by_moves(played):
-                    break
-                hits.append(played)
-            if len(hits) == ALONE and max(each.total for each in hits) > v.wrong_pay and v.shown(hits[0], v.paid):
-                sentence = (
-                    f"{text!r:.80} alone is paid {hits[0].total:g} at {hits[0].ref}, as on {ALONE} tasks of {ALONE}"
-                )
-                result.add("a call alone", sentence, replay=hits[0].replay, paid=ALONE, tasks=ALONE)
-                return
 
 
 def _ours(v: Validation) -> bool:

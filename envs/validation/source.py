@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import copy
 import inspect
 import re
@@ -55,6 +56,16 @@ def _compared(kind: Any) -> tuple[tuple[CodeType, dict[str, Any], bool], ...]:
                 into = constants if isinstance(side, ast.Constant) else codes
                 into.append((code, vars(sys.modules[module]), any(_is_own_call(each) for each in ast.walk(side))))
     return (*codes, *constants)
+
+
+def source_text(kind: type) -> str:
+    """The source of a class, then of its bases but for Gymnasium's and ours, as far as it can be read."""
+    texts = []
+    for each in kind.__mro__:
+        if each is kind or each.__module__.partition(".")[0] not in (*sys.stdlib_module_names, "rlvr", "gymnasium"):
+            with contextlib.suppress(OSError, TypeError):
+                texts.append(inspect.getsource(each))
+    return "\n\n".join(texts)
 
 
 def _sources(kind: type) -> Iterator[tuple[str, ast.Module]]:

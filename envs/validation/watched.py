@@ -18,9 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from rlvr.envs.endpoint import Endpoint
 from rlvr.envs.sandbox.inside import kernel
 from rlvr.envs.validation import CHECKS, ordered
 from rlvr.envs.validation.clock import waited
+from rlvr.envs.validation.language_model import Proposals, proposals
 from rlvr.envs.validation.report import GROUPS, Check, CheckResult, Replay, ValidationReport
 from rlvr.envs.validation.worker import PROCESSES, SIZE, CallTrace
 
@@ -78,19 +80,36 @@ def validate_target(
     seed: int = 0,
     minutes: float = 5.0,
     checks: list[str] | None = None,
+    endpoint: Endpoint | None = None,
+    requests: int = 8,
 ) -> ValidationReport:
     """Run all checks on what ``target`` names (`rlvr.envs.validation.targets`), in processes that are watched.
 
+    Args:
+        target: what is validated.
+        settings: given to whatever makes it.
+        tasks: how many of each level.
+        seed: which tasks.
+        minutes: after which no check goes on; those of the language model come before.
+        checks: ids; all by default.
+        endpoint: of a language model that reads the source and proposes what would be paid without work.
+        requests: of it, each of at most ``endpoint.max_tokens`` tokens.
+
     Raises:
-        ValueError: the target names nothing, or needs what is not installed or not allowed.
+        ValueError: the target names nothing, needs what is not installed or not allowed, or its source or the language
+            model is not reached.
     """
+    asked = _proposed(target, settings or {}, endpoint, requests) if endpoint is not None else None
     began, queued = time.monotonic(), 0.0
     waiting = ordered() if checks is None else list(checks)
     report = ValidationReport(target, [])
     bounds = CheckResult(BOUNDS)
     request = {
         "do": "validate", "target": target, "settings": dict(settings or {}), "tasks": tasks, "seed": seed,
+        "proposals": asked.actions if asked is not None else [],
     }  # fmt: skip
+    if asked is not None:
+        report.assumed["language model"] = str(asked)
     for _ in range(STARTS):
         left = 60 * minutes - (time.monotonic() - began - queued)
         if left <= 1:
@@ -137,6 +156,15 @@ def validate_target(
         report.seconds += report.results[-1].seconds
     report.results.sort(key=lambda result: GROUPS.index(result.check.group))
     return report
+
+
+def _proposed(target: str, settings: Mapping[str, Any], endpoint: Endpoint, requests: int) -> Proposals:
+    outcome = run_worker({"do": "read", "target": target, "settings": dict(settings)}, CALL_SECONDS, CALL_SECONDS)
+    _require_accepted(outcome)
+    source = outcome.last("source")
+    if not source:
+        raise ValueError(f"a language model has nothing to read: the source of {target!r} is not there")
+    return proposals(endpoint, source, requests)
 
 
 def replayed(target: str, settings: Mapping[str, Any], replay: Replay) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from typing import Any, Final
 from rlvr.envs.validation import validate
 from rlvr.envs.validation.clock import now
 from rlvr.envs.validation.report import CheckResult, Replay
+from rlvr.envs.validation.source import source_text
 from rlvr.envs.validation.subject import ApiFault, NotApplicable, Subject, in_order
 from rlvr.envs.validation.suites import end_servers
 from rlvr.envs.validation.targets import resolve
@@ -86,6 +87,10 @@ def main() -> None:
         target = resolve(request["target"], request["settings"])
         if request["do"] == "validate":
             _validate(request, target, trace, send)
+        elif request["do"] == "read":
+            env = target.make()
+            send(source=source_text(type(getattr(env.unwrapped, "task", env.unwrapped))))
+            env.close()
         else:
             send(transcripts=_replayed(request, target, trace))
     except (ValueError, ImportError, OSError) as error:
@@ -112,6 +117,7 @@ def _validate(request: dict[str, Any], target: Any, trace: CallTrace, send: Any)
         checks=request["checks"],
         name=target.name,
         make_split=target.make_split,
+        proposals=request.get("proposals", ()),
         watch=trace,
         begins=begins,
         done=done,

@@ -109,7 +109,7 @@ class LeavesTheAnswer(Solved):
     ("made", "check", "name"),
     [
         (PaysACall, "statistical.adversarial_floor", "a call alone"),
-        (Raises, "statistical.adversarial_floor", "a call of open"),
+        (Raises, "statistical.adversarial_floor", "a call"),
         (NotThere, "runtime.tool_declaration_accuracy", "not there"),
         (ReadsAGrade, "runtime.oracle_containment", "written"),
         (LeavesTheAnswer, "semantic.no_solution_leakage", "read by a command"),

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from rlvr.cli.options import add_allow_code, add_force, add_settings, nonnegative, one_line, require_new, settings_of
+from rlvr.cli.options import (
+    add_allow_code,
+    add_force,
+    add_settings,
+    key_of,
+    nonnegative,
+    one_line,
+    require_new,
+    settings_of,
+)
 from rlvr.envs import list_envs
 from rlvr.envs.core.code_rule import make_env, require_registered
 from rlvr.envs.core.files import write_new
@@ -94,6 +104,7 @@ def validate(options: argparse.Namespace, rest: list[str]) -> int:
     else:
         report = validate_target(
             options.target, settings, tasks=options.tasks, seed=options.seed, minutes=options.minutes,
+            endpoint=_endpoint_of(options), requests=options.requests,
         )  # fmt: skip
     report.flags = tuple(_flags(options))
     _write(options, report)
@@ -101,6 +112,20 @@ def validate(options: argparse.Namespace, rest: list[str]) -> int:
     if options.fail_on != NEVER and report.at_least(options.fail_on):
         return 1
     return 3 if any(result.error or result.unfinished for result in report.results) else 0
+
+
+def _endpoint_of(options: argparse.Namespace) -> Any:
+    """The endpoint of the language model that is to read the source; None without one."""
+    from rlvr.envs.endpoint import Endpoint
+
+    if (options.endpoint is None) != (options.model is None):
+        raise ValueError("--endpoint URL and --model NAME go together: a language model that reads the source")
+    if options.endpoint is None:
+        return None
+    limits = {"deadline": 600.0, "max_tokens": options.max_new_tokens}
+    key = key_of(options.api_key_env)
+    os.environ.pop(options.api_key_env or "", None)  # which the target's process would inherit
+    return Endpoint(options.endpoint, options.model, key, **limits)
 
 
 def _flags(options: argparse.Namespace) -> list[str]:
@@ -243,6 +268,12 @@ def _add_validate(commands: Any) -> None:
         ("html", "HTML"),
     ):
         validating.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"write the report as {what}")
+    asking = validating.add_argument_group("a language model that reads the source and tries to be paid for nothing")
+    asking.add_argument("--endpoint", metavar="URL", help="an OpenAI-compatible server, as http://localhost:8000/v1")
+    asking.add_argument("--model", metavar="NAME", help="its name there")
+    asking.add_argument("--api-key-env", metavar="NAME", help="environment variable that holds the endpoint's key")
+    asking.add_argument("--requests", type=int, default=8, help="its budget (8)")
+    asking.add_argument("--max-new-tokens", type=int, default=1024, help="tokens of each of its replies (1024)")
     add_force(validating)
     add_settings(validating)
     validating.set_defaults(command=validate)
