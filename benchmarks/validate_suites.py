@@ -1,4 +1,4 @@
-"""What `rlvr validate` says of the environments of another package, each as it is shipped.
+"""What `rlvr validate` says of the environments of another package, each as it is shipped, or of our own.
 
     python benchmarks/validate_suites.py reasoning-gym [--only NAME …] [--tasks 3] [--minutes 2] [--until 01:30]
 
@@ -18,6 +18,7 @@ import itertools
 import json
 import pkgutil
 import re
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from rlvr.envs import list_envs
 from rlvr.envs.bridges.suite_games import REFUSED_GAMES, TEXTARENA
 from rlvr.envs.validation.report import ValidationReport
 from rlvr.envs.validation.targets import names_code
@@ -76,6 +78,7 @@ def pettingzoo_targets() -> list[str]:
 
 
 SUITES: dict[str, Callable[[], list[str]]] = {
+    "rlvr": list_envs,
     "reasoning-gym": reasoning_gym_targets,
     "textarena": textarena_targets,
     "gem-llm": gem_targets,
@@ -85,7 +88,13 @@ SUITES: dict[str, Callable[[], list[str]]] = {
 }
 
 
-def record_of(report: ValidationReport, package: str) -> dict[str, Any]:
+def cpu_seconds() -> float:
+    """Of all processes that were started here and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def record_of(report: ValidationReport, package: str, cpu: float) -> dict[str, Any]:
     """What is kept of a report: findings above a note, and what was not finished."""
     flags = ("--allow-code",) if names_code(report.target) else ()
     return {
@@ -104,6 +113,8 @@ def record_of(report: ValidationReport, package: str) -> dict[str, Any]:
             if finding.severity != "note"
         ],
         "seconds": round(report.seconds, 1),
+        "cpu": round(cpu, 1),
+        "tries": sum(result.tries for result in report.results),
     }
 
 
@@ -112,7 +123,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("suite", choices=list(SUITES))
     parser.add_argument("--only", nargs="+", metavar="TARGET", help="these alone")
-    parser.add_argument("--tasks", type=int, default=3, help="tasks of each (3)")
+    parser.add_argument("--tasks", type=int, help="tasks of each (3; of ours as many as by default)")
     parser.add_argument("--minutes", type=float, default=2.0, help="of each (2)")
     parser.add_argument("--until", metavar="HH:MM", help="begin none after this time of day, UTC")
     parser.add_argument("--again", action="store_true", help="run also what stands in the records")
@@ -124,12 +135,13 @@ def main() -> None:
             continue
         if options.until and time.strftime("%H:%M", time.gmtime()) >= options.until:
             break
+        before, tasks = cpu_seconds(), options.tasks or (None if options.suite == "rlvr" else 3)
         try:
-            report = validate_target(target, tasks=options.tasks, minutes=options.minutes)
+            report = validate_target(target, tasks=tasks, minutes=options.minutes)
         except ValueError as error:
             print(f"{target}: {error}", flush=True)
             continue
-        records[target] = record = record_of(report, options.suite)
+        records[target] = record = record_of(report, options.suite, cpu_seconds() - before)
         print(datetime.datetime.now(datetime.UTC).strftime("%H:%M"), json.dumps(record), flush=True)
         RECORDS.write_text("".join(json.dumps(records[name]) + "\n" for name in sorted(records)), encoding="utf-8")
 
