@@ -131,10 +131,7 @@ def overlooks_the_rules(env: TextEnv, rng: random.Random) -> Iterator[str]:
     from rlvr.envs.agentic.planning.task import request_of
 
     request = request_of(env.get_state().state.world.key)
-    problem, rules = request.problem, request.problem.rules
-    problem.rules = request.asked if request.notes else ()
-    _, plan = best(problem) or (0, ())
-    problem.rules = rules
+    _, plan = best(request.problem.under(request.asked if request.notes else ())) or (0, ())
     yield call("check_plan", plan=written(plan))
     yield f"\\boxed{{{written(plan)}}}"
 

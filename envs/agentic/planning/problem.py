@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from copy import copy
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from rlvr.envs.tools import ToolError
 
@@ -92,6 +93,12 @@ class PlanProblem(Generic[S]):
     def cost(self, plan: Plan) -> int:
         """What a plan costs, whatever it breaks."""
         raise NotImplementedError
+
+    def under(self, rules: Sequence[PlanRule]) -> Self:
+        """The same problem with other rules."""
+        other = copy(self)
+        other.rules = tuple(rules)
+        return other
 
     def of_kind(self, kind: str) -> Iterator[tuple[Any, ...]]:
         """The values of the rules of a kind."""

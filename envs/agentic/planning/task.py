@@ -92,11 +92,8 @@ def _drawn(rng: random.Random, key: PlanKey) -> PlanRequest:
     problem = family(rng, family.sizes[key.level - 1], kinds)
     if len(problem.rules) < count:
         raise UnsuitablePlan
-    found = best(problem)
-    rules, asked = problem.rules, problem.rules[: level.asked]
-    problem.rules = asked if level.noted else ()
-    overlooked = best(problem)
-    problem.rules = rules
+    asked = problem.rules[: level.asked]
+    found, overlooked = best(problem), best(problem.under(asked if level.noted else ()))
     # Who overlooks the notes, or the rules where there are no notes, has a plan that only seems to be better.
     if not found or not overlooked or overlooked[0] >= found[0] or _is_best(problem, overlooked[1], found[0]):
         raise UnsuitablePlan
@@ -125,10 +122,8 @@ def _notes(rng: random.Random, problem: PlanProblem[Any], cost: int, level: Plan
         raise UnsuitablePlan
     late = [rule for _, rule in stale]
     if stale:
-        true = problem.rules
-        problem.rules = (*(rule for rule in true if rule not in late), *(other for other, _ in stale))
-        overlooked = best(problem)
-        problem.rules = true
+        kept = [rule for rule in problem.rules if rule not in late]
+        overlooked = best(problem.under([*kept, *(other for other, _ in stale)]))
         if overlooked and _is_best(problem, overlooked[1], cost):
             raise UnsuitablePlan
     first = [other.text for other, _ in stale] + [rule.text for rule in rules if rule not in late]
