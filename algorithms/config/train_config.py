@@ -97,8 +97,7 @@ class TrainConfig(Section):
     @field_validator("report_to", mode="before")
     @classmethod
     def _trackers(cls, value: Any) -> Any:
-        names = [value] if isinstance(value, str) else value  # report_to: wandb
-        return [] if names in (["none"], ("none",)) else names
+        return [value] if isinstance(value, str) else value  # report_to: wandb
 
     @field_validator("algorithm", mode="before")
     @classmethod
