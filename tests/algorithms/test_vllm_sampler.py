@@ -33,6 +33,7 @@ from rlvr.algorithms.sampling.vllm import LocalSampler, ServerSampler
 from rlvr.algorithms.train.backends import load_model
 from rlvr.algorithms.train.run import Trainer
 
+from ..smollm2 import smollm2_folder
 from .qwen_folder import gsm8k_run, require_learned
 from .runs import Callback, small
 
@@ -102,10 +103,8 @@ def test_64_requests_in_flight_take_three_updates_and_each_token_has_its_version
 
 
 def test_what_it_samples_with_real_weights_has_the_learners_logprobs():
-    """1e-3 nats, which `sampler.tolerance` allows by itself; the folder is made by make test-real."""
-    path = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rlvr" / "smollm2-0.1.2"
-    if not (path / "config.json").is_file():
-        pytest.skip("there are no weights of SmolLM2: make test-real makes them")
+    """1e-3 nats, which `sampler.tolerance` allows by itself."""
+    path = smollm2_folder()
     made = LiveEngine(str(path), dtype="float32", enforce_eager=True, max_model_len=256)
     try:
         model, tokenizer = load_policy(path)
