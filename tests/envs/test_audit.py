@@ -120,9 +120,12 @@ def found(task: Task[Pair]) -> set[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("env_id", OURS)
 def test_every_environment_is_clean(env_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    # of a split; test_every_env.py draws more of them
+    # test_every_env.py plays the expert on more tasks
+    monkeypatch.setattr("rlvr.envs.validation.context.Validation.many_refs", property(lambda self: self.refs))
     monkeypatch.setattr("rlvr.envs.validation.sound.DRAWN", 8 if env_id in COSTLY else 40)
-    result = audit(gym.make(env_id).unwrapped, tasks=1 if env_id in COSTLY else 3)
+    env = gym.make(env_id).unwrapped
+    # an attack is written in every turn: of games and worlds one task of each level has many of them
+    result = audit(env, tasks=3 if env.task.turns(1) == 1 else 1)
     assert result.clean, str(result)
     assert "clean" in str(result)
 
