@@ -114,7 +114,8 @@ class FavoursA(Addition):
 
 
 def found(task: Task[Pair]) -> set[str]:
-    return {finding.name for _, finding in audit(TextEnv(task), tasks=12).findings}
+    tasks = 2 if isinstance(task, IsSlow) else 12
+    return {finding.name for _, finding in audit(TextEnv(task), tasks=tasks).findings}
 
 
 @pytest.mark.slow

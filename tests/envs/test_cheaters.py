@@ -65,7 +65,8 @@ def test_every_agent_world_has_its_cheaters():
 def test_a_cheater_earns_nothing_and_is_judged(env_id: str, cheat: Any):
     if env_id in NEEDS_SANDBOX and not any(probes.probe_tier(tier).holds for tier in probes.NATIVE):
         pytest.skip("no sandbox tier holds")
-    for level in {1, gym.make(env_id).unwrapped.task.levels}:
+    types_screens = env_id == "rlvr/Terminal-v0" and cheat.__name__ in TYPES_SCREENS
+    for level in {1, 1 if types_screens else gym.make(env_id).unwrapped.task.levels}:
         env = gym.make(env_id, level=level).unwrapped
         assert worlds.earned(env, 11, cheat) == 0.0
         env.close()
