@@ -1,13 +1,14 @@
 """Episodes as trajectories of ATIF, the Agent Trajectory Interchange Format of Harbor, and back.
 
-The form is version 1.7 of https://github.com/laude-institute/harbor/blob/main/docs/rfcs/0001-trajectory-format.md. What
-it has no field for stands in ``extra`` under our name: the task, the verdicts, the loss mask and the tokens that the
-policy did not sample. `episode_of` gives back the same episode.
+The form is version 1.8 of https://github.com/laude-institute/harbor/blob/main/docs/rfcs/0001-trajectory-format.md;
+1.7, which lacks audio alone, is read as well. What it has no field for stands in ``extra`` under our name: the task,
+the verdicts, the loss mask and the tokens that the policy did not sample. `episode_of` gives back the same episode.
 
 An observation with the role ``tool`` is the ``observation`` of the step before it, any other a step of the user. The
 observation after the last action is the last step's. Turns of worked examples are steps before them, marked ``example``
-in their ``extra``. Halves of surrogate pairs have no place in the format: where there
-is one, the steps show replacements, and ``extra`` holds the episode as JSON.
+in their ``extra``; these and the turns of a prefix are copied context, which the form keeps out of training. Halves of
+surrogate pairs have no place in the format: where there is one, the steps show replacements, and ``extra`` holds the
+episode as JSON.
 """
 
 from __future__ import annotations
@@ -20,13 +21,20 @@ from typing import Any
 from rlvr.adapters.export.chat import split_at_calls, tools_of, whole_pairs
 from rlvr.agents.conversation import Message, TokenSequence
 from rlvr.agents.episode import Episode, Turn
+from rlvr.envs.core.json_text import load_json
 from rlvr.envs.tools.tool import argument_names
 
-VERSION = "ATIF-v1.7"
+VERSION = "ATIF-v1.8"
 OURS = "rlvr"
 THINK, THOUGHT = "<think>", "</think>"
+# what an episode took, by the fields of the form
+_TOTALS = {
+    "prompt_tokens": "total_prompt_tokens",
+    "completion_tokens": "total_completion_tokens",
+    "cached_tokens": "total_cached_tokens",
+}
 # of a turn, beside its texts
-_KEPT = ("stop", "reward", "verdict", "end", "limit", "flaw", "option_logprobs", "branch")
+_KEPT = ("stop", "reward", "verdict", "end", "limit", "flaw", "option_logprobs", "branch", "native")
 
 
 class NotOurs(ValueError):
@@ -52,17 +60,22 @@ def atif_record(episode: Episode, *, images: str = "") -> dict[str, Any]:
         _add(steps, "system", message=episode.system)
     for message in episode.examples:
         source = "agent" if message["role"] == "assistant" else "user"
-        _add(steps, source, message=message["content"], extra={"example": True})
+        _add(steps, source, message=message["content"], is_copied_context=True, extra={"example": True})
     for number, turn in enumerate(episode.turns):
+        copied = {"is_copied_context": True} if number < episode.prefix else {}
         if turn.role == "tool" and number:
-            shown = _extra(turn, images)
-            calls = steps[-1].get("tool_calls", [])
-            result: dict[str, Any] = {"source_call_id": calls[0]["tool_call_id"]} if calls else {}
-            steps[-1]["observation"] = {"results": [result | {"content": _content(turn, number, images)} | shown]}
+            ids = [call["tool_call_id"] for call in steps[-1].get("tool_calls", [])]
+            if _is_shared_out(turn, ids):
+                pairs = zip(ids, turn.outputs, strict=True)
+                results: list[dict[str, Any]] = [{"source_call_id": name, "content": text} for name, text in pairs]
+            else:
+                content = {"content": _content(turn, number, images), **_extra(turn, images)}
+                results = [({"source_call_id": ids[0]} if ids else {}) | content]
+            steps[-1]["observation"] = {"results": results}
         else:
             other_role = {} if turn.role == "user" else {"role": turn.role}
-            _add(steps, "user", message=_content(turn, number, images), **_extra(turn, images, **other_role))
-        _add(steps, "agent", **_agent_step(record["turns"][number], len(steps), names))
+            _add(steps, "user", message=_content(turn, number, images), **copied, **_extra(turn, images, **other_role))
+        _add(steps, "agent", **_agent_step(record["turns"][number], len(steps), names), **copied)
         if spans is not None:
             steps[-1]["metrics"] = _metrics(episode.tokens, *spans[number])
     if episode.final_observation and episode.turns:
@@ -70,7 +83,12 @@ def atif_record(episode: Episode, *, images: str = "") -> dict[str, Any]:
     left = {"turns", "system", "examples", "final_observation"} | ({"tokens"} if spans is not None else set())
     extra = {name: value for name, value in record.items() if name not in left}
     agent = {"name": OURS, "version": __version__} | ({"tool_definitions": schemas} if schemas else {})
-    totals = {"total_completion_tokens": sum(tokens["mask"])} if tokens["ids"] else {}
+    agent |= {"model_name": model} if isinstance(model := episode.agent.get("model"), str) else {}
+    totals: dict[str, Any] = {
+        field: int(episode.usage[name]) for name, field in _TOTALS.items() if name in episode.usage
+    }
+    totals |= {"total_cost_usd": episode.usage["cost"]} if "cost" in episode.usage else {}
+    totals |= {"total_completion_tokens": episode.sampled_tokens} if tokens["ids"] else {}
     trajectory = {
         "schema_version": VERSION,
         "session_id": episode.key,
@@ -112,31 +130,31 @@ def episode_of(record: Mapping[str, Any]) -> Episode:
     turns: list[dict[str, Any]] = []
     tokens = TokenSequence()
     examples: list[Message] = []
-    system, waiting = None, None
+    system = None
+    waiting: dict[str, Any] = {}
     for step in record["steps"]:
         if step["source"] == "system":
             system = step["message"]
         elif (step.get("extra") or {}).get("example"):
             examples.append({"role": "assistant" if step["source"] == "agent" else "user", "content": step["message"]})
         elif step["source"] == "user":
-            held = step.get("extra") or {}
-            waiting = (held.get("role", "user"), *_text_and_image(step["message"], held))
+            waiting = _observed("user", step["message"], step.get("extra"))
         else:
-            role, text, image = waiting or ("user", "", "")
             held = step["extra"]
-            turn = {"observation": text, "role": role, "action": held.get("action", step["message"])}
-            turns.append(
-                turn | {name: held[name] for name in _KEPT if name in held} | ({"image": image} if image else {})
-            )
+            turn = {"observation": "", "role": "user", **waiting, "action": held.get("action", step["message"])}
+            turns.append(turn | {name: held[name] for name in _KEPT if name in held})
             if step.get("metrics"):
                 tokens.extend(_sequence(step["metrics"]))
             results = (step.get("observation") or {}).get("results", [])
-            waiting = ("tool", *_text_and_image(results[0]["content"], results[0].get("extra"))) if results else None
+            waiting = _observed("tool", results[0]["content"], results[0].get("extra")) if results else {}
+            if len(results) > 1:
+                waiting["outputs"] = [result["content"] for result in results]
+                waiting["observation"] = "\n".join(waiting["outputs"])
     fields |= {
         "turns": turns,
         "system": system,
         "examples": examples,
-        "final_observation": waiting[1] if waiting else "",
+        "final_observation": waiting.get("observation", ""),
     }
     fields.setdefault("tokens", tokens.to_dict())
     return Episode.from_dict(fields)
@@ -149,18 +167,36 @@ def _add(steps: list[dict[str, Any]], source: str, **fields: Any) -> None:
 def _agent_step(turn: Mapping[str, Any], number: int, names: Mapping[str, list[str]]) -> dict[str, Any]:
     """A step's fields: thinking and calls apart from the message, the action as it was written in ``extra``."""
     action = str(turn["action"])
-    text = action
+    native = turn.get("native")
+    text = native["words"] if native else action
     fields: dict[str, Any] = {}
-    if action.startswith(THINK) and THOUGHT in action:
-        fields["reasoning_content"], _, text = action.removeprefix(THINK).partition(THOUGHT)
-    text, calls = split_at_calls(text, names)
+    if text.startswith(THINK) and THOUGHT in text:
+        fields["reasoning_content"], _, text = text.removeprefix(THINK).partition(THOUGHT)
+    if native:
+        calls = [(call["id"], call["name"], _object(call["arguments"])) for call in native["calls"]]
+    else:
+        text, written = split_at_calls(text, names)
+        calls = [(f"call_{number}_{index}", call.name, dict(call.arguments)) for index, call in enumerate(written)]
     if calls:
-        fields["tool_calls"] = [
-            {"tool_call_id": f"call_{number}_{index}", "function_name": call.name, "arguments": dict(call.arguments)}
-            for index, call in enumerate(calls)
-        ]
+        form = ("tool_call_id", "function_name", "arguments")
+        fields["tool_calls"] = [dict(zip(form, call, strict=True)) for call in calls]
     extra = {name: turn[name] for name in _KEPT if name in turn} | ({"action": action} if text != action else {})
     return {"message": text, **fields, "extra": extra}
+
+
+def _object(text: str) -> dict[str, Any]:
+    """The arguments of a native call; none of one that is no JSON object, which stands in ``extra`` as it was."""
+    try:
+        value = load_json(text)
+    except ValueError:
+        value = None
+    return value if isinstance(value, dict) else {}
+
+
+def _is_shared_out(turn: Turn, ids: list[str]) -> bool:
+    """Whether the outputs of native calls are all that the observation says, one for each of several calls."""
+    whole = len(turn.outputs) == len(ids) > 1 and turn.observation == "\n".join(turn.outputs)
+    return whole and not turn.image
 
 
 def _image_name(number: int) -> str:
@@ -176,18 +212,24 @@ def _content(turn: Turn, number: int, images: str) -> str | list[dict[str, Any]]
     return [{"type": "text", "text": turn.observation}, image]
 
 
-def _extra(turn: Turn, images: str, **held: str) -> dict[str, Any]:
+def _extra(turn: Turn, images: str, **held: Any) -> dict[str, Any]:
     """An ``extra`` of what is to be kept of a turn's observation; none if that is nothing."""
+    if turn.outputs:
+        held["outputs"] = turn.outputs
     if turn.image and images:  # beside the path, so that the trajectory alone holds the episode
         held["image"] = turn.image
     return {"extra": held} if held else {}
 
 
-def _text_and_image(content: Any, extra: Mapping[str, Any] | None) -> tuple[str, str]:
-    if not isinstance(content, list):
-        return content or "", ""
-    text, image = content
-    return text["text"], (extra or {}).get("image") or image["source"]["path"]
+def _observed(role: str, content: Any, extra: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The fields of a turn that an observation is read into."""
+    held = dict(extra or {})
+    if isinstance(content, list):
+        text, image = content
+        content, held["image"] = text["text"], held.get("image") or image["source"]["path"]
+    return {"role": role, "observation": content or ""} | {
+        name: held[name] for name in ("role", "image", "outputs") if name in held
+    }
 
 
 def _spans(episode: Episode) -> list[tuple[int, int]] | None:

@@ -58,10 +58,11 @@ def has_images(episode: Episode) -> bool:
 
 
 def tools_of(episode: Episode) -> list[Record] | None:
-    """The JSON schemas of the tools that a chat template describes; None where there are none."""
-    if not episode.tools:
+    """The JSON schemas of the tools that a chat template describes; None where there are none, or another text."""
+    try:
+        schemas = json.loads(episode.tools)
+    except ValueError:
         return None
-    schemas = json.loads(episode.tools)
     return schemas if isinstance(schemas, list) else None
 
 

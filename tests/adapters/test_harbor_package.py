@@ -20,6 +20,7 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
+from hypothesis import given, settings
 
 import rlvr  # noqa: F401
 from rlvr.adapters.export.atif import atif_record, episode_of
@@ -30,6 +31,7 @@ from rlvr.agents.evaluation.records import write_episodes
 from rlvr.cli import main
 from rlvr.envs.core.text_env import TextEnv
 
+from ..agents.test_episode import EPISODE
 from ..needs import needs_images
 from .harbor_roots import CHEATS, PROGRAMS, needs_roots, rooted
 from .test_export import PNG, made, odd_role, token_episode
@@ -329,6 +331,15 @@ def test_a_trajectory_is_the_same_episode_after_harbors_models(make: Callable[[]
     trajectory = Trajectory.model_validate_json(json.dumps(atif_record(episode)))
     back = json.loads(json.dumps(trajectory.to_json_dict(exclude_none=not nulls)))
     assert episode_of(back).to_dict() == episode.to_dict()
+
+
+@pytest.mark.parametrize("version", ["ATIF-v1.7", "ATIF-v1.8"])
+@settings(max_examples=50, deadline=None)
+@given(EPISODE.filter(lambda episode: episode.turns))
+def test_any_trajectory_is_the_same_bytes_after_harbors_models(version: str, episode: Episode) -> None:
+    line = json.dumps(episode.to_dict())
+    trajectory = Trajectory.model_validate_json(json.dumps(atif_record(episode) | {"schema_version": version}))
+    assert json.dumps(episode_of(trajectory.to_json_dict()).to_dict()) == line
 
 
 def test_real_episodes_pass_its_validator_file_by_file(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from rlvr.agents import Episode, ExpertAgent, Rollout, RolloutRequest, TokenSequ
 from rlvr.agents.episode import EpisodeBranch
 from rlvr.envs import Verdict
 from rlvr.envs.core.verdict import INVALID, STATUSES
+from rlvr.envs.tools.calls import ActionWithCalls, NativeCall
 
 # Lone surrogates too: models write them, and JSON escapes can carry them.
 TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
@@ -25,25 +26,36 @@ VERDICT = st.builds(
     reason=TEXT,
     parts=st.dictionaries(TEXT, NUMBER, max_size=3),
 )
+CALL = st.builds(NativeCall, TEXT, TEXT, TEXT | st.just('{"a": [1, "é"]}'))
 TURN = st.builds(
     Turn,
     observation=TEXT,
     role=st.sampled_from(["user", "tool"]),
-    action=TEXT,
+    action=TEXT | st.builds(ActionWithCalls, TEXT, TEXT, st.lists(CALL, max_size=3)),
     stop=st.sampled_from(["stop", "length", "context"]),
     reward=NUMBER,
     verdict=st.none() | VERDICT,
+    end=st.integers(0, 16),
+    image=st.sampled_from(["", "data:image/png;base64,iVBORw0KGgo="]),
+    limit=TEXT,
+    flaw=TEXT,
+    option_logprobs=st.lists(NUMBER, max_size=3),
+    branch=st.integers(0, 2),
+    outputs=st.lists(TEXT, max_size=3),
 )
+COUNTED = st.sampled_from(["prompt_tokens", "completion_tokens", "cached_tokens", "cost", "env_seconds"])
+JSON = st.dictionaries(TEXT, NUMBER | TEXT | st.lists(st.integers(), max_size=2) | st.booleans(), max_size=3)
 
 
 @st.composite
 def token_sequences(draw):
-    tokens = TokenSequence()
+    tokens, counts_versions = TokenSequence(), draw(st.booleans())
     for ids in draw(st.lists(st.lists(st.integers(0, 200_000), max_size=4), max_size=4)):
         if draw(st.booleans()):
             tokens.append_context(ids)
         else:
-            tokens.append_sampled(ids, [draw(st.floats(-50, 0)) for _ in ids])
+            versions = [draw(st.integers(0, 9)) for _ in ids] if counts_versions else []
+            tokens.append_sampled(ids, [draw(st.floats(-50, 0)) for _ in ids], versions)
     return tokens
 
 
@@ -58,13 +70,24 @@ EPISODE = st.builds(
     split=st.none() | TEXT,
     level=st.none() | st.integers(1, 9),
     system=st.none() | TEXT,
+    tools=TEXT | st.just('[{"function": {"name": "a"}}]'),
     turns=st.lists(TURN, max_size=4),
     tokens=token_sequences(),
     verdict=st.none() | VERDICT,
     final_observation=TEXT,
     terminated=st.booleans(),
     truncated=st.booleans(),
+    partial_completion=token_sequences(),
+    training=JSON,
+    forked_from=JSON,
+    env_digest=TEXT,
+    examples=st.lists(TEXT, max_size=2).map(
+        lambda texts: [{"role": role, "content": text} for text in texts for role in ("user", "assistant")]
+    ),
+    agent=JSON,
     branches=st.lists(st.builds(EpisodeBranch, st.integers(-1, 3), token_sequences()), max_size=2),
+    prefix=st.integers(0, 4),
+    usage=st.dictionaries(COUNTED, st.floats(0, 1e9)),
 )
 
 
@@ -85,8 +108,8 @@ def test_what_an_episode_says_of_itself_follows_from_its_parts(episode):
     assert episode.success == (verdict is not None and verdict.status == "correct")
     assert episode.reward == sum(turn.reward for turn in episode.turns)
     assert episode.hit_token_limit == any(turn.stop in ("length", "context") for turn in episode.turns)
-    roles = [message["role"] for message in episode.messages()]
-    assert roles.count("assistant") == len(episode.turns)
+    roles = [message["role"] for branch in range(3) for message in episode.messages(branch)]
+    assert roles.count("assistant") == len(episode.turns) + len(episode.examples) // 2
     assert ("system" in roles) == bool(episode.system)
 
 
