@@ -6,12 +6,16 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
+from hashlib import blake2b
 from itertools import count
 from pathlib import Path
+from sys import intern
 
-from rlvr.agents.episode import Episode
+from rlvr.agents.conversation import TokenSequence
+from rlvr.agents.episode import Episode, Turn
 from rlvr.envs.core.files import make_folder, open_plain, write_whole
 from rlvr.envs.core.json_text import load_json
 
@@ -24,8 +28,11 @@ def is_beside_episodes(path: Path) -> bool:
     return path.name in BESIDE_EPISODES or path.name.endswith(".turns.jsonl")
 
 
-def read_episodes(path: Path) -> list[Episode]:
+def read_episodes(path: Path, kept: Callable[[Episode], Episode] = lambda episode: episode) -> list[Episode]:
     """The episodes of a JSONL file; none when there is no file. A torn last line is left out, and stays in the file.
+
+    Args:
+        kept: what to hold of each in memory; `figures_only` where texts and tokens are not asked for.
 
     Raises:
         ValueError: a line before the last is not an episode, or the path is a folder or a device.
@@ -36,8 +43,36 @@ def read_episodes(path: Path) -> list[Episode]:
         raise ValueError(f"{path} is a folder: name a JSONL file of episodes in it")
     if path.is_char_device():  # reading /dev/full never ends
         raise ValueError(f"{path} is a device: name a JSONL file of episodes")
-    whole = path.read_bytes().split(b"\n")[:-1]
-    return [episode_of_line(line, number, path) for number, line in enumerate(whole, 1) if line.strip()]
+    with path.open("rb") as file:
+        numbered = ((number, line) for number, line in enumerate(file, 1) if line.endswith(b"\n") and line.strip())
+        return [kept(episode_of_line(line, number, path)) for number, line in numbered]
+
+
+def figures_only(episode: Episode) -> Episode:
+    """What `summarise`, `compare` and tables read of an episode, in about 1 kB a turn.
+
+    Texts and tokens are left out: an action is its digest, since samples that say the same are counted.
+    """
+    turns = [_figures_of_turn(turn) for turn in episode.turns]
+    return replace(
+        episode,
+        env_id=intern(episode.env_id),
+        tools=intern(episode.tools),
+        env_digest=intern(episode.env_digest),
+        turns=turns,
+        tokens=TokenSequence(mask=[episode.tokens.sampled]),  # of which the sum is taken
+        system=None,
+        examples=[],
+        final_observation="",
+        partial_completion=TokenSequence(),
+        training={},
+        branches=[],
+    )
+
+
+def _figures_of_turn(turn: Turn) -> Turn:
+    action = blake2b(turn.action.encode(errors="surrogatepass"), digest_size=12).hexdigest()
+    return replace(turn, observation="", action=action, image="", outputs=[], option_logprobs=[])
 
 
 def cut_torn_line(path: Path) -> None:

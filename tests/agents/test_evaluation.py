@@ -30,6 +30,7 @@ from rlvr.agents import (
 from rlvr.agents.conversation import Reply
 from rlvr.agents.evaluation import read_episodes, votes, wilson, write_episodes
 from rlvr.agents.evaluation.compare import compare
+from rlvr.agents.evaluation.records import figures_only
 from rlvr.agents.evaluation.regrade import lenient_successes, regrade
 from rlvr.agents.evaluation.statistics import (
     pass_all_k,
@@ -38,6 +39,7 @@ from rlvr.agents.evaluation.statistics import (
     student,
     success_difference_interval,
 )
+from rlvr.agents.evaluation.table import result_table
 from rlvr.agents.evaluation.votes import grader_of, majority
 from rlvr.cli import main
 from rlvr.envs import Verdict
@@ -506,6 +508,21 @@ def test_reading_leaves_a_file_that_is_being_written_as_it_is(tmp_path):
     path.write_bytes(torn)
     assert len(read_episodes(path)) == 2
     assert path.read_bytes() == torn
+
+
+def test_figures_are_those_of_the_whole_episodes(tmp_path):
+    requests = task_requests(None, 6, samples=2)
+    played = Rollout("rlvr/Calculator-v0", RandomAgent(0))(requests) + Rollout("rlvr/SQL-v0", ExpertAgent())(requests)
+    for episode in played:
+        episode.tokens.append_sampled([1, 2], [-0.5, -0.5])
+        episode.training = {"advantages": [1.0, 1.0]}
+    write_episodes(tmp_path / "a.jsonl", played)
+    held = read_episodes(tmp_path / "a.jsonl", figures_only)
+    assert summarise(held) == summarise(played)
+    assert summarise(held).usage == summarise(played).usage
+    assert compare(held, played) == compare(played, played)
+    assert result_table([("a", held)]).to_dict() == result_table([("a", played)]).to_dict()
+    assert not any(turn.observation for episode in held for turn in episode.turns)
 
 
 def test_python_measures_what_the_command_measures(tmp_path, capsys):

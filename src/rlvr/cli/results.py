@@ -6,6 +6,7 @@ import argparse
 import fcntl
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
 def compare(options: argparse.Namespace, rest: list[str]) -> int:
     """Set two results of `rlvr eval --out` side by side."""
     from rlvr.agents.evaluation.compare import compare as paired
+    from rlvr.agents.evaluation.records import figures_only
 
-    result = paired(recorded(options.a), recorded(options.b))
+    result = paired(recorded(options.a, figures_only), recorded(options.b, figures_only))
     if options.json:
         print(json.dumps(result.to_dict()))
         return 0
@@ -128,7 +130,7 @@ def _files(names: list[str]) -> list[str]:
 
 def _result(source: str) -> tuple[str, Path, list[Episode], dict[str, Any] | None]:
     """Of ``FILE`` or ``NAME=FILE`` the name of its agent, its path, its episodes and the options beside it, if any."""
-    from rlvr.agents.evaluation.records import read_episodes
+    from rlvr.agents.evaluation.records import figures_only, read_episodes
     from rlvr.agents.evaluation.table import name_of
 
     name, _, file = source.rpartition("=")
@@ -138,19 +140,19 @@ def _result(source: str) -> tuple[str, Path, list[Episode], dict[str, Any] | Non
     beside = path.with_name(path.name + ".options.json")
     played = load_json(beside.read_text(encoding="utf-8")) if beside.is_file() else None
     options = played if isinstance(played, dict) else None
-    return (name_of(path, options) if path == Path(source) else name), path, read_episodes(path), options
+    return (name_of(path, options) if path == Path(source) else name), path, read_episodes(path, figures_only), options
 
 
 def _outcome(episode: Episode) -> str:
     return f"{episode.verdict.status if episode.verdict else 'unfinished'} {episode.reward:g}"
 
 
-def recorded(path: Path) -> list[Episode]:
+def recorded(path: Path, kept: Callable[[Episode], Episode] = lambda episode: episode) -> list[Episode]:
     from rlvr.agents.evaluation.records import read_episodes
 
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
-    episodes = read_episodes(path)
+    episodes = read_episodes(path, kept)
     if not episodes:
         raise ValueError(f"{path} holds no episode")
     return episodes
