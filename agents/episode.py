@@ -143,7 +143,8 @@ class Episode:
         prefix: how many of the first turns somebody else played (`RolloutRequest.prefix`); they carry no loss.
         usage: what it took; a name that is missing is not known. ``prompt_tokens`` (``cached_tokens`` of them),
             ``completion_tokens`` (``reasoning_tokens`` of them) and ``cost`` are sums over the replies; an evaluation's
-            episode has ``model_seconds``, from asking to the reply, and ``env_seconds``, in calls of the environment.
+            episode has ``model_seconds``, from asking to the reply, ``env_seconds``, in calls of the environment, and
+            ``ended``, when the last of them returned, in seconds since 1970.
     """
 
     env_id: str

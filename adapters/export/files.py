@@ -7,14 +7,18 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any
 
 from rlvr.adapters.export.atif import atif_record, turn_images
-from rlvr.adapters.export.chat import chat_record, has_images, openai_record, whole_pairs
+from rlvr.adapters.export.chat import Record, chat_record, has_images, openai_record, whole_pairs
 from rlvr.adapters.export.every_eval_ever import evaluation_record
+from rlvr.adapters.export.otel import spans_record
 from rlvr.adapters.rows import MISSING_PYARROW
 from rlvr.agents.episode import Episode
+from rlvr.agents.evaluation.records import figures_only
 from rlvr.envs.core.files import (
     LinkRefused,
     make_folder,
@@ -27,7 +31,8 @@ from rlvr.envs.core.files import (
     write_whole,
 )
 
-FORMATS = ("chat", "openai", "atif", "every-eval-ever")
+FORMATS = ("chat", "openai", "atif", "otel", "every-eval-ever")
+BATCH = 1_000  # rows of Parquet that are made at once
 
 
 def check_target(out: Path, form: str) -> None:
@@ -51,8 +56,8 @@ def check_target(out: Path, form: str) -> None:
             raise ValueError(f"a record of an evaluation is written to X.json, not {out.name!r}")
     elif out.suffix not in (".jsonl", ".parquet"):
         raise ValueError(f"episodes are written to X.jsonl or X.parquet, not {out.name!r}")
-    if form == "openai" and out.suffix == ".parquet":
-        raise ValueError("OpenAI's form is JSONL: give --out X.jsonl")
+    if form in ("openai", "otel") and out.suffix == ".parquet":
+        raise ValueError(f"{form} is JSONL: give --out X.jsonl")
 
 
 def digests_beside(out: Path) -> Path:
@@ -83,7 +88,7 @@ def write(episodes: Iterable[Episode], out: Path, form: str, *, force: bool = Fa
     """
     require_new_files(out, form, force)
     if form == "every-eval-ever":
-        held = [episode for episode in episodes if episode.verdict is not None]
+        held = [figures_only(episode) for episode in episodes if episode.verdict is not None]
         write_new(out, json.dumps(evaluation_record(held), indent=1) + "\n", force)
         return len(held)
     if not out.suffix:
@@ -110,15 +115,36 @@ def _digests(digests: Counter[tuple[str, str | None, str]], out: Path) -> dict[s
 
 
 def _write_file(episodes: Iterable[Episode], out: Path, form: str) -> int:
-    if out.suffix == ".parquet":
-        return _write_parquet(list(episodes), out)
     if form == "chat":
-        held = list(episodes)  # one episode with an image decides how all contents are written
-        parts = any(map(has_images, held))
-        return _write_lines((whole_pairs(chat_record(episode, parts=parts)) for episode in held), out)
+        with _chats(episodes, out) as chats:
+            return _write_parquet(*chats, out) if out.suffix == ".parquet" else _write_lines(chats[0], out)
     if form == "openai":
         return _write_lines((whole_pairs(openai_record(episode)) for episode in episodes), out)
-    return _write_lines(map(atif_record, episodes), out)
+    return _write_lines(map({"atif": atif_record, "otel": spans_record}[form], episodes), out)
+
+
+@contextmanager
+def _chats(episodes: Iterable[Episode], out: Path) -> Iterator[tuple[Iterator[Record], bool, bool]]:
+    """The chat records of episodes, whether contents are parts, and whether messages have weights.
+
+    One episode with an image decides how all contents are written, so the records wait in a file without a name.
+    """
+    out.parent.mkdir(parents=True, exist_ok=True)
+    parts = weighted = False
+    with TemporaryFile("w+", dir=out.parent, encoding="utf-8") as waiting:
+        for episode in episodes:
+            has_image = has_images(episode)
+            parts, weighted = parts or has_image, weighted or bool(episode.examples)
+            waiting.write(json.dumps(whole_pairs(chat_record(episode, parts=has_image))) + "\n")
+        waiting.seek(0)
+        yield (_as_parts(json.loads(line)) if parts else json.loads(line) for line in waiting), parts, weighted
+
+
+def _as_parts(record: Record) -> Record:
+    for message in record["messages"]:
+        if isinstance(text := message["content"], str):
+            message["content"] = [{"type": "text", "text": text}]
+    return record
 
 
 def _write_lines(records: Iterable[dict[str, Any]], out: Path) -> int:
@@ -145,31 +171,32 @@ def _write_folder(episodes: Iterable[Episode], out: Path) -> int:
     return count
 
 
-def _write_parquet(episodes: list[Episode], out: Path) -> int:
+def _write_parquet(records: Iterator[Record], parts: bool, weighted: bool, out: Path) -> int:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
         raise ImportError(MISSING_PYARROW) from error
-    if not episodes:
-        return 0
-    parts = any(map(has_images, episodes))
-    records = [whole_pairs(chat_record(episode, parts=parts)) for episode in episodes]
-    for record in records:  # Arrow would give each schema the arguments of all others
-        record["tools"] = None if record["tools"] is None else json.dumps(record["tools"])
     text, whole = pa.string(), pa.int64()
     content = pa.list_(pa.struct({"type": text, "text": text, "image": text})) if parts else text
-    weight = {"weight": whole} if any(episode.examples for episode in episodes) else {}
+    weight = {"weight": whole} if weighted else {}
     kinds = {
         "messages": pa.list_(pa.struct({"role": text, "content": content, **weight})),
         "reward": pa.float64(),
         "success": pa.bool_(),
         **dict.fromkeys(("level", "seed", "index", "group", "sample", "turns", "tokens"), whole),
     }
-    schema = pa.schema([(name, kinds.get(name, text)) for name in records[0]])
-    with _draft(out, "xb") as file:
-        pq.write_table(pa.Table.from_pylist(records, schema=schema), file)
-    return len(records)
+    names = chat_record(Episode("", "", 0))
+    schema, count = pa.schema([(name, kinds.get(name, text)) for name in names]), 0
+    with _draft(out, "xb") as file, pq.ParquetWriter(file, schema) as table:
+        while batch := list(islice(records, BATCH)):
+            for record in batch:  # Arrow would give each schema the arguments of all others
+                record["tools"] = None if record["tools"] is None else json.dumps(record["tools"])
+            table.write_table(pa.Table.from_pylist(batch, schema=schema))
+            count += len(batch)
+        if not count:
+            raise _Nothing
+    return count
 
 
 class _Nothing(Exception):

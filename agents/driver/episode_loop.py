@@ -227,6 +227,7 @@ class ActiveEpisode:
         self.env = None if isinstance(outcome, TimeLimitExceeded) else call.env
         if self.timed:
             self._add({"env_seconds": call.seconds})
+            self.episode.usage["ended"] = time.time()
         return self.step(outcome) if self.conversation.messages else self.begin(outcome)
 
     # what both need

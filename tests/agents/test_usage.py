@@ -71,7 +71,7 @@ def test_a_record_says_who_played_and_what_it_took(server, tmp_path, capsys):
     assert "; costs 0.2400\n" in out
     for line in record.read_text().splitlines():
         episode = json.loads(line)
-        seconds = [episode["usage"].pop(name) for name in ("model_seconds", "env_seconds")]
+        seconds = [episode["usage"].pop(name) for name in ("model_seconds", "env_seconds", "ended")]
         assert min(seconds) > 0
         tokens = {"prompt_tokens": 100, "completion_tokens": 10, "cached_tokens": 40, "reasoning_tokens": 4}
         assert episode["usage"] == tokens | {"cost": pytest.approx(0.12)}

@@ -200,9 +200,10 @@ def add_parsers(commands: Any) -> None:
     )
     exporting.add_argument(
         "--format",
-        choices=("chat", "openai", "atif", EVALUATION),
+        choices=("chat", "openai", "atif", "otel", EVALUATION),
         default="chat",
         help="chat: messages as played, and reward; openai: for its fine-tuning; atif: Harbor's trajectories; "
+        "otel: OpenTelemetry's spans; "
         f"{EVALUATION}: the figures of an evaluation",
     )
     exporting.add_argument("--expert", metavar="ID", help="export the expert's episodes in an environment instead")
