@@ -88,13 +88,23 @@ class RunServer:
             [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env
         )
 
-    def start(self, arguments: Sequence[Any], fault: tuple[str, int, str] | None = None, seconds: float = 0.0) -> int:
-        """Start a command, to be killed after some seconds unless 0; the process's id. Call `end` before the next."""
+    def start(
+        self,
+        arguments: Sequence[Any],
+        fault: tuple[str, int, str] | None = None,
+        seconds: float = 0.0,
+        processes: int = 0,
+    ) -> int:
+        """Start a command, to be killed after some seconds unless 0; the process's id. Call `end` before the next.
+
+        With ``processes`` above 0 there are so many, each with what torchrun would tell it.
+        """
         planted = None if fault is None else dict(zip(("where", "count", "do"), fault, strict=True))
         request = {
             "arguments": list(map(str, arguments)),
             "fault": planted,
             "seconds": seconds,
+            "processes": processes,
             "output": str(self.output),
         }
         self.output.unlink(missing_ok=True)
@@ -107,8 +117,8 @@ class RunServer:
         status = int(self._line())
         return Ended(status, self.output.read_text())
 
-    def run(self, arguments: Sequence[Any], fault: tuple[str, int, str] | None = None, seconds: float = 0.0) -> Ended:
-        self.start(arguments, fault, seconds)
+    def run(self, *arguments: Any, **options: Any) -> Ended:
+        self.start(*arguments, **options)
         return self.end()
 
     def close(self) -> None:

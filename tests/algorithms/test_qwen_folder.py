@@ -17,7 +17,6 @@ from rlvr.algorithms.train.run import Trainer
 from ..architecture import ROOT
 from .qwen_folder import build_qwen3, gsm8k_run, require_learned, write_table
 from .runs import Callback
-from .test_fsdp import launch
 
 pytestmark = pytest.mark.slow
 
@@ -41,9 +40,9 @@ def test_one_process_samples_and_learns(alone: Path):
 
 
 @pytest.mark.fsdp
-def test_two_processes_learn_too(alone: Path, config: Path, tmp_path: Path):
-    status, output = launch(2, "--config", config, "--out", tmp_path / "two")
-    assert status == 0, output
+def test_two_processes_learn_too(alone: Path, config: Path, server, tmp_path: Path):
+    done = server.run(["train", "--config", config, "--out", tmp_path / "two"], processes=2)
+    assert done.status == 0, done.output
     require_learned(tmp_path / "two")
     tasks = [
         [episode.seed for episode in read_episodes(run / "episodes" / "train-000002.jsonl")]
