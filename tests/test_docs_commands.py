@@ -29,8 +29,8 @@ SHORT = {
     # the environment of the page on bridges has no expert
     r"^(\S+=\S+ )?rlvr train (?!--help|.*--env.id echo:)": " --warm-start.steps 2 --warm-start.mixed-steps 1",
     r"^rlvr arena": " --matches 2",
-    r"^rlvr audit|rlvr audit --allow-code": " --tasks 2",
-    r"^rlvr validate (?!.*--replay)": " --tasks 2",
+    r"rlvr audit|rlvr validate (?!.*--replay)": " --tasks 2",
+    r"^rlvr eval .*--model|^rlvr export --(harbor|nemo-gym)": " --episodes 2",
 }
 SERVERS = re.compile(r"^rlvr (serve|serve-ors|view(?!.*--export))\b")
 TRAINED = re.compile(r"^rlvr train --config examples/calculator\.yaml .*--out (runs/[\w-]+)")
