@@ -22,7 +22,7 @@ from rlvr.envs.endpoint import Endpoint
 from rlvr.envs.sandbox.inside import kernel
 from rlvr.envs.validation import CHECKS, ordered
 from rlvr.envs.validation.clock import waited
-from rlvr.envs.validation.language_model import Proposals, proposals
+from rlvr.envs.validation.language_model import proposals
 from rlvr.envs.validation.report import GROUPS, Check, CheckResult, Replay, ValidationReport
 from rlvr.envs.validation.worker import PROCESSES, SIZE, CallTrace
 
@@ -99,17 +99,17 @@ def validate_target(
         ValueError: the target names nothing, needs what is not installed or not allowed, or its source or the language
             model is not reached.
     """
-    asked = _proposed(target, settings or {}, endpoint, requests) if endpoint is not None else None
+    asked, took = _proposed(target, settings or {}, endpoint, requests) if endpoint is not None else ([], "")
     began, queued = time.monotonic(), 0.0
     waiting = ordered() if checks is None else list(checks)
     report = ValidationReport(target, [])
     bounds = CheckResult(BOUNDS)
     request = {
         "do": "validate", "target": target, "settings": dict(settings or {}), "tasks": tasks, "seed": seed,
-        "proposals": asked.actions if asked is not None else [],
+        "proposals": asked,
     }  # fmt: skip
-    if asked is not None:
-        report.assumed["language model"] = str(asked)
+    if took:
+        report.assumed["language model"] = took
     for _ in range(STARTS):
         left = 60 * minutes - (time.monotonic() - began - queued)
         if left <= 1:
@@ -158,7 +158,7 @@ def validate_target(
     return report
 
 
-def _proposed(target: str, settings: Mapping[str, Any], endpoint: Endpoint, requests: int) -> Proposals:
+def _proposed(target: str, settings: Mapping[str, Any], endpoint: Endpoint, requests: int) -> tuple[Any, str]:
     outcome = run_worker({"do": "read", "target": target, "settings": dict(settings)}, CALL_SECONDS, CALL_SECONDS)
     _require_accepted(outcome)
     source = outcome.last("source")
