@@ -14,7 +14,6 @@ on the same episodes, one token a turn. Cells that stand in the results are not 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import random
 import statistics
@@ -35,9 +34,10 @@ from rlvr.algorithms.advantages.gather import ragged, ragged_ints
 from rlvr.envs import TextEnv
 from rlvr.envs.core.seeding import stream
 
-ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "benchmarks" / "results" / "credit.json"
-PAGE = ROOT / "docs" / "credit.md"
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+import credit_page
+
 IDS = (
     "Calculator", "FrozenLake", "GuessNumber", "TicTacToe", "WorldSearch", "Minesweeper", "Nim", "OddCoin", "WordHunt",
     "HigherLower", "Secretary", "HanoiGame", "Mastermind", "SQL", "RushHour", "TreasureHunt", "LightsOutGame",
@@ -45,14 +45,12 @@ IDS = (
     "Hangman", "Wordle", "Taxi",
 )  # fmt: skip
 LEVELS = (1, 2)
-SHARES = (0.3, 0.6, 0.9)  # of turns that the expert plays
 TASKS, GROUP = 4, 8
 CONTINUATIONS = 64  # from each fork, for the truth
 VINE = 4  # from each fork, for Vine
 MAX_TURNS = 12
 GAMMA = 0.95  # GiGPO's
 REBN_GAMMA = 0.9  # GEM's
-COLUMNS = ("spearman", "signs", "bias", "gradient", "variance", "cost")
 CLEAR = 2.0  # standard errors that an advantage must be away from 0 for its sign to count
 
 
@@ -84,11 +82,18 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
 
 @dataclass(slots=True)
 class Truth:
-    """Of each turn: its advantage, the standard error of that, and the policy's score d log pi / d logit(share)."""
+    """Of each turn: its advantage, the standard error of that, and the policy's score d log pi / d of one parameter."""
 
     advantages: list[float] = field(default_factory=list)
     errors: list[float] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
+
+    def add(self, values: Sequence[tuple[float, float]], rewards: Sequence[float]) -> None:
+        """Of one episode: V before each turn with its standard error, and what each turn earned."""
+        errors = [error for _, error in values]
+        self.advantages += differences([value for value, _ in values], rewards)
+        # both values of a difference have their error; after the end there is none
+        self.errors += [math.hypot(*pair) for pair in zip(errors, [*errors[1:], 0.0], strict=True)]
 
 
 def figures(given: Sequence[float], of_turns: Truth, cost: float) -> dict[str, Any]:
@@ -288,10 +293,7 @@ def true_advantages(groups: list[list[Played]], policy: Mixture) -> Truth:
     truth = Truth()
     for number, group in enumerate(groups):
         for episode, values in zip(group, _by_episode(group, policy, CONTINUATIONS, f"truth {number}"), strict=True):
-            errors = [error for _, error in values]
-            truth.advantages += differences([value for value, _ in values], episode.rewards)
-            # both values of a difference have their error; after the end there is none
-            truth.errors += [math.hypot(*pair) for pair in zip(errors, [*errors[1:], 0.0], strict=True)]
+            truth.add(values, episode.rewards)
             truth.scores += [by_expert - policy.share for by_expert in episode.by_expert]
     return truth
 
@@ -301,8 +303,23 @@ def _by_episode(group: list[Played], policy: Mixture, count: int, key: str) -> l
     return [[next(flat) for _ in episode.forks] for episode in group]
 
 
-def rule_advantages(groups: list[list[Played]], policy: Mixture) -> dict[str, tuple[list[float], float]]:
-    """What each rule gives each turn, and its cost: turns played for each turn of the episodes."""
+Given = dict[str, tuple[list[float], float]]  # of each rule the advantage of each turn, and its cost
+
+
+def mixture_rules(groups: list[list[Played]], policy: Mixture) -> Given:
+    """What each rule gives each turn of episodes of the mixture."""
+    before = policy.turns
+    vines = [values for members in groups for values in _by_episode(members, policy, VINE, "vine")]
+    return rule_advantages(groups, [[value for value, _ in values] for values in vines], policy.turns - before)
+
+
+def rule_advantages(groups: list[list[Played]], vines: list[list[float]], vine_turns: float) -> Given:
+    """What each rule gives each turn, and its cost: turns played for each turn of the episodes.
+
+    Args:
+        vines: V before each turn of each episode by ``VINE`` continuations.
+        vine_turns: that these took.
+    """
     episodes = [episode for group in groups for episode in group]
     group = torch.tensor([number for number, members in enumerate(groups) for _ in members])  # [B]
     turn_rewards = ragged([episode.rewards for episode in episodes]).double()  # [B, K]
@@ -310,15 +327,9 @@ def rule_advantages(groups: list[list[Played]], policy: Mixture) -> dict[str, tu
     turn = torch.arange(turn_rewards.shape[1]).expand(played.shape)  # one token a turn
     rewards = turn_rewards.sum(1)  # [B]
     turns = int(played.sum())
-    before = policy.turns
-    vines = [values for members in groups for values in _by_episode(members, policy, VINE, "vine")]
-    vine_cost = 1 + (policy.turns - before) / turns
     earned = [[sum(e.rewards[:k]) for k in range(len(e.rewards))] for e in episodes]
     step_values = ragged(
-        [
-            [v + done for (v, _), done in zip(values, sums, strict=True)]
-            for values, sums in zip(vines, earned, strict=True)
-        ]
+        [[v + done for v, done in zip(*pair, strict=True)] for pair in zip(vines, earned, strict=True)]
     ).double()
     scores = [expert_scores(episode.forks) for episode in episodes]
 
@@ -337,7 +348,7 @@ def rule_advantages(groups: list[list[Played]], policy: Mixture) -> dict[str, tu
         "rebn": (rebn(turn_rewards, turn, played, gamma=REBN_GAMMA), 1.0),
         "gigpo": (anchored(_numbered([e.observations for e in episodes])), 1.0),
         "gigpo_state": (anchored(_numbered([[state_key(f) for f in e.forks] for e in episodes])), 1.0),
-        f"vine, {VINE} continuations": (vine(rewards, step_values, turn, played), vine_cost),
+        f"vine, {VINE} continuations": (vine(rewards, step_values, turn, played), 1 + vine_turns / turns),
         "expert score": (
             ragged([differences(s, e.rewards) for s, e in zip(scores, episodes, strict=True)]).double(),
             1.0,
@@ -357,7 +368,12 @@ def measure(env: TextEnv, level: int, share: float) -> dict[str, Any]:
     groups = play_groups(env, level, policy)
     truth = true_advantages(groups, policy)
     with warnings.catch_warnings(action="ignore"):  # groups of equal rewards are wanted here
-        rules = rule_advantages(groups, policy)
+        rules = mixture_rules(groups, policy)
+    return record(groups, truth, rules, started)
+
+
+def record(groups: list[list[Played]], truth: Truth, rules: Given, started: float) -> dict[str, Any]:
+    """What stands of a cell in the results, whose measuring began at ``started`` of the process's time."""
     episodes = [episode for group in groups for episode in group]
     return {
         "reward": statistics.fmean(sum(episode.rewards) for episode in episodes),
@@ -376,63 +392,7 @@ def make(name: str) -> TextEnv:
     return gym.make(f"rlvr/{name}-v0", max_turns=limit).unwrapped
 
 
-# the page
-
-
-def median(values: Sequence[float | None]) -> float | None:
-    """Of those that are numbers; None without any."""
-    numbers = [value for value in values if value is not None]
-    return statistics.median(numbers) if numbers else None
-
-
-def table(cells: dict[str, dict[str, Any]]) -> list[str]:
-    """The rows of the page: medians over the cells in which the truth has a signal."""
-    lines = [
-        "| rule | Spearman | wrong signs | bias | gradient | variance at equal turns | cost | cells |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    names = list(next(iter(cells.values()))["rules"])
-    rows = []
-    for name in names:
-        rules = [cell["rules"][name] for cell in cells.values()]
-        row = {key: median([rule.get(key) for rule in rules]) for key in COLUMNS}
-        rows.append((name, row, sum(rule.get("variance") is not None for rule in rules)))
-    for name, row, count in sorted(rows, key=lambda each: -(each[1]["spearman"] or 0)):
-        lines.append(f"| {name} | " + " | ".join(_cell(row[key]) for key in COLUMNS) + f" | {count} |")
-    return lines
-
-
-def _cell(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
-
-
-def page(text: str, results: dict[str, Any]) -> str:
-    """The page with what is between its markers written anew."""
-    cells = {name: cell for name, cell in results["cells"].items() if cell["rms_truth"] > 1.5 * cell["mean_error"]}
-    ids = {name.split()[0] for name in results["cells"]}
-    minutes = sum(cell["cpu_seconds"] for cell in results["cells"].values()) / 60
-    blocks = {
-        "cells": [
-            f"{len(results['cells'])} cells of {len(ids)} ids are measured, in {minutes:.1f} CPU-minutes.",
-            f"In {len(cells)} of them the true advantages stand out of their errors: their root mean square is above",
-            "1.5 times the mean error. These are tabled, each figure as the median over cells.",
-        ],
-        "all": table(cells),
-        "bonus": _bonus_table(),
-    }
-    for share in SHARES:
-        of_share = {name: cell for name, cell in cells.items() if name.endswith(f"share {share:g}")}
-        blocks[f"share {share:g}"] = table(of_share) if of_share else ["Not measured yet."]
-    for name, lines in blocks.items():
-        start, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
-        if text.count(start) != 1 or text.count(end) != 1:
-            raise ValueError(f"docs/credit.md must hold {start} and {end} once each")
-        head, rest = text.split(start)
-        text = head + start + "\n" + "\n".join(lines) + "\n" + end + rest.split(end)[1]
-    return text
-
-
-def _bonus_table() -> list[str]:
+def bonus_table() -> list[str]:
     lines = ["| goes on with p | a further turn earns | true | per turn index | turn_rloo |", "|---|---|---|---|---|"]
     for going_on, reward in ((0.5, -0.3), (0.8, -0.3), (0.5, 0.3), (0.8, 0.3)):
         row = hidden_bonus(going_on, reward, turns=3)
@@ -442,32 +402,25 @@ def _bonus_table() -> list[str]:
     return lines
 
 
-def store(cells: dict[str, Any]) -> None:
-    """A line for each cell, numbers to six digits."""
-    short = json.loads(json.dumps(cells), parse_float=lambda text: float(f"{float(text):.6g}"))
-    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(cell)}" for name, cell in short.items())
-    RESULTS.write_text(f'{{"cells": {{\n{lines}\n}}}}\n', encoding="utf-8")
-
-
 def main() -> int:
     """Measure what is missing, cell by cell, each written at once; then the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draw", action="store_true", help="write the page alone")
     parser.add_argument("--again", nargs="+", default=[], choices=IDS, metavar="ID", help="measure these ids anew")
     arguments = parser.parse_args()
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"cells": {}}
+    results = credit_page.load()
     cells = results["cells"]
     for name in [name for name in cells if name.split()[0] in arguments.again]:
         del cells[name]
-    wanted = [(name, level, share) for name in IDS for level in LEVELS for share in SHARES]
+    wanted = [(name, level, share) for name in IDS for level in LEVELS for share in credit_page.SHARES]
     for name, level, share in [] if arguments.draw else wanted:
         cell = f"{name} level {level} share {share:g}"
         if cell in cells:
             continue
         cells[cell] = measure(make(name), level, share)
         print(f"{cell}: {cells[cell]['cpu_seconds']} s", flush=True)
-        store(cells)
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), results), encoding="utf-8")
+        credit_page.store(results)
+    credit_page.draw(results, bonus_table())
     return 0
 
 

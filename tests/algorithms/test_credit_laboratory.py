@@ -1,4 +1,4 @@
-"""The laboratory of credit: its statistics, and a chain whose advantages are known in closed form."""
+"""The laboratory of credit: its statistics, and tasks whose advantages are known in closed form."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import math
 import random
 from typing import NamedTuple
 
+import gymnasium as gym
 import pytest
+import torch
 
 from rlvr.envs import TextEnv
 from rlvr.envs.core.task import Task, Transition
@@ -23,6 +25,13 @@ def credit(monkeypatch: pytest.MonkeyPatch):
     import credit
 
     return credit
+
+
+@pytest.fixture
+def models(monkeypatch: pytest.MonkeyPatch, credit):
+    import credit_models
+
+    return credit_models
 
 
 class Link(NamedTuple):
@@ -55,6 +64,29 @@ class Chain(Task[Link]):
         return "bad"
 
 
+class Letter(Task[Link]):
+    """Each of two turns earns 1 where the action begins with a letter: the model says with what probability."""
+
+    def start(self, rng: random.Random, level: int) -> Link:
+        return Link(rng.randrange(10**6), 0, True)
+
+    def turns(self, level: int) -> int:
+        return 2
+
+    def observe(self, state: Link) -> str:
+        return f"Letters {state.number}, turn {state.turn}."
+
+    def apply(self, state: Link, action: str) -> Transition:
+        state = Link(state.number, state.turn + 1, True)
+        return Transition(state, correct() if action[:1].isalpha() else wrong(), state.turn == 2)
+
+    def solve(self, state: Link) -> str:
+        return "good"
+
+    def sample_action(self, state: Link, rng: random.Random) -> str:
+        return "1"
+
+
 def test_the_truth_is_that_of_the_closed_form(credit):
     """V of a whole chain before turn k is p^(3 - k), and 0 once an action was bad."""
     policy, env = credit.Mixture(SHARE), TextEnv(Chain())
@@ -85,7 +117,7 @@ def test_every_rule_is_measured(credit):
     assert cell["rules"]["outcome (rloo)"]["cost"] == 1.0
     assert cell["rules"][f"vine, {credit.VINE} continuations"]["cost"] > 2
     assert cell["rules"]["outcome (rloo)"]["gradient"] == pytest.approx(1, abs=0.6)
-    assert credit.table({"chain": cell})[0].startswith("| rule |")
+    assert credit.credit_page.table({"chain": cell})[0].startswith("| rule |")
 
 
 def test_figures_of_rules_that_are_known(credit):
@@ -127,5 +159,38 @@ def test_further_turns_are_paid_by_normalisation_per_index_alone(credit, going_o
 
 def test_the_page_holds_what_was_measured(credit):
     """If this fails, run `python benchmarks/credit.py --draw`."""
-    results = credit.json.loads(credit.RESULTS.read_text())
-    assert credit.PAGE.read_text() == credit.page(credit.PAGE.read_text(), results)
+    record, text = credit.credit_page, credit.credit_page.PAGE.read_text()
+    assert text == record.page(text, record.load(), credit.bonus_table())
+
+
+def test_the_values_of_a_model_are_its_probabilities(models, tmp_path, monkeypatch):
+    """V before the last turn is the probability of a token that begins with a letter; the sampler never sees it."""
+    gym.register("rlvr/Letters-v0", "rlvr.envs.core.text_env:TextEnv", kwargs={"task": Letter()})
+    monkeypatch.setitem(models.IDS, "Letters", models.Setting(1, 1, 1, 3))
+    monkeypatch.setattr(models, "CRITIC_BATCHES", 1)
+    run = models.Trainer(models.config_of("Letters", tmp_path / "run"), models.Silent())
+    try:
+        run.prepare()
+        cell = models.Cell(run)
+        groups = cell.play()
+        values = cell.values(256, "truth")
+        assert cell.turns == 256 * (len(cell.points) + models.credit.TASKS)  # two from each first state, else one
+        scores, given = cell.scores(), cell.with_critic()
+    finally:
+        run.close()
+    starts = torch.tensor([run.renderer.decode([token])[:1].isalpha() for token in range(len(run.tokenizer))])
+    for episode, of_turns in zip(cell.episodes, values, strict=True):
+        if not of_turns:
+            assert episode.sample >= models.MEASURED
+            continue
+        last = torch.tensor([episode.tokens.ids[: models.begins(episode)[1]]])
+        with torch.no_grad():
+            p = run.model(last).logits[0, -1].softmax(0)[starts].sum().item()
+        assert of_turns[1][0] == pytest.approx(p, abs=4.5 * math.sqrt(p * (1 - p) / 256))
+    assert len(groups) == models.credit.TASKS
+    turns = [turn for episode in cell.episodes for turn in episode.turns]
+    assert len(scores) == len(turns) == len(given["gae, lambda 1"][0]) == len(given["gae, lambda 0"][0])
+    assert len(cell.measured(scores)) == models.credit.TASKS * models.MEASURED * 2
+    assert abs(sum(scores) / len(scores)) < 1  # E[d log pi] = 0
+    last = slice(1, None, 2)  # of the last turn both are the reward less the critic's value
+    assert given["gae, lambda 1"][0][last] == pytest.approx(given["gae, lambda 0"][0][last], abs=1e-5)
