@@ -181,7 +181,7 @@ VALIDATORS = [
     ),
     Validator(
         "harbor lint",
-        "harbor==0.25.0",
+        "harbor==0.26.0",
         lambda tools, target, folder: [
             *(str(tools / "harbor" / "bin" / "harbor"), "lint", "--json", str(folder / "task")),
         ],
@@ -263,7 +263,11 @@ def table(records: Records, validators: list[Validator]) -> str:
 
     def row(title: str, cell: Callable[[Count], object], pairs: list[Pair]) -> str:
         counts = [count(records, name, pairs) for name in names]
-        return f"| {title} | {' | '.join(str(cell(each)) if each.runs else 'not run' for each in counts)} |"
+        cells = [str(cell(each)) if each.runs else none(name, pairs) for name, each in zip(names, counts, strict=True)]
+        return f"| {title} | {' | '.join(cells)} |"
+
+    def none(name: str, pairs: list[Pair]) -> str:
+        return "no form" if any("no_form" in records.get((name, target_of(p, False)), ()) for p in pairs) else "not run"
 
     def of_a_kind(counted: Count) -> str:
         return f"{counted.caught} / {counted.false_alarms}" + (f" of {counted.runs}" if counted.runs < 3 else "")
@@ -342,8 +346,8 @@ Each tool runs its own checks on the same environments in its own form, on five 
 for few of these kinds, and promise no more. `vf-validate` plays the reference answer and an agent that does nothing
 ([the form](../../tests/planted/exports/planted_taskset.py)). `openenv validate` and `harbor lint` read a folder
 ([the forms](../../tests/planted/exports/folders.py)) and play nothing: OpenEnv's checks that do want docker, and the
-rules of Harbor's linter are about files alone. Harbor has no form for an environment that answers turn by turn, other
-than by files.
+rules of Harbor's linter, those on by default, are about files alone. Harbor has no form for an environment that answers
+turn by turn, other than by files.
 
 ## Before and after tuning
 
