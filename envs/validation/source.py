@@ -6,6 +6,7 @@ import ast
 import contextlib
 import copy
 import inspect
+import json
 import re
 import sys
 import textwrap
@@ -20,10 +21,18 @@ LONGEST: Final = 400  # characters of a value
 _SAFE: Final = ("str", "int", "float", "len", "min", "max", "sum", "round", "abs", "sorted", "join", "lower", "upper")
 _TESTS: Final = ("startswith", "endswith", "find", "index", "count", "removeprefix", "removesuffix", "split", "get")
 _PLAIN: Final = (str, int, float)
+# In which an answer that a server is sent may be wanted.
+_FORMS: Final = ("{}", "\\boxed{{{}}}", "Final Answer: {}", "Answer: {}", "<answer>{}</answer>", '{{"answer": "{}"}}')
 
 
 def compared_values(env: gym.Env[Any, Any]) -> Iterator[str]:
-    """Texts that a method of the environment compares something with, as they are now; a list's items are joined."""
+    """Texts that a method of the environment compares something with, as they are now; a list's items are joined.
+
+    Of a server, they are what it is sent beside what is asked, in the forms of answers, and as calls where they name a
+    tool.
+    """
+    if hasattr(env, "graded"):
+        yield from _sent(*env.graded())
     copied: Any = None
     for code, names, calls_own in _compared(cast(Hashable, type(env))):
         try:
@@ -36,6 +45,23 @@ def compared_values(env: gym.Env[Any, Any]) -> Iterator[str]:
             yield from (separator.join(map(str, value)) for separator in ("\n", ", ", " ")[: 3 if value[1:] else 1])
         elif _is_plain(value) and 0 < len(str(value)) < LONGEST:
             yield str(value)
+
+
+def _sent(asked: str, values: list[Any]) -> Iterator[str]:
+    """What a server is sent as calls, where it names tools, and in the forms of answers, those asked for first."""
+    heads = {form: form.format("\0").partition("\0")[0].rstrip('{ "').lower() for form in _FORMS}
+    forms = sorted(_FORMS, key=lambda form: json.dumps(heads[form])[1:-1] not in asked.lower())
+    for value in values:
+        parts = [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, dict)]
+        calls = [
+            {key: each[key] for key in ("name", "arguments")} for each in parts if {"name", "arguments"} <= {*each}
+        ]
+        if calls:
+            yield "\n".join(f"<tool_call>{json.dumps(call)}</tool_call>" for call in calls)
+    for value in sorted(values, key=lambda value: not _is_plain(value)):
+        text = str(value) if _is_plain(value) else json.dumps(value) if isinstance(value, (dict, list)) else ""
+        if 0 < len(text) < 10 * LONGEST:
+            yield from (form.format(text) for form in forms)
 
 
 def _is_plain(value: Any) -> bool:

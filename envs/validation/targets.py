@@ -33,6 +33,7 @@ BRIDGES: Final = {
     "harbor": ("rlvr/harbor.Tasks-v0", "folder"),
     "gymnasium": ("rlvr/Gymnasium-v0", "env"),
 }
+SERVED: Final = {"check_seed": False}  # a server that ignores seeds is a finding, and does not end the validation
 # Packages whose environments are validated as they are shipped, not as the bridges of the same names mend them.
 SUITES: Final[Mapping[str, Callable[..., gym.Env[Any, Any]]]] = {
     "rg": ShippedReasoningGym,
@@ -72,7 +73,8 @@ def resolve(target: str, settings: Mapping[str, Any]) -> Target:
     if names_code(target):
         require_code(f"the target {target!r}")
         if is_openenv_folder(Path(target)):
-            return Target(target, serving(Path(target), lambda url: make_env(OPENENV, url=url, **settings)))
+            served = {**SERVED, **settings}
+            return Target(target, serving(Path(target), lambda url: make_env(OPENENV, url=url, **served)))
         head, _, name = target.rpartition(":") if not target.endswith(".py") else (target, "", "")
         if "/" in name or re.search(r"-v\d+$", name):
             return _registered(target, settings)
@@ -84,7 +86,7 @@ def resolve(target: str, settings: Mapping[str, Any]) -> Target:
         return Target(target, lambda: SUITES[prefix](rest, **settings))
     if colon and prefix in BRIDGES:
         env_id, setting = BRIDGES[prefix]
-        return _registered(env_id, {setting: rest, **settings}, target)
+        return _registered(env_id, {setting: rest, **(SERVED if setting == "url" else {}), **settings}, target)
     if path.is_dir():
         return _registered("rlvr/harbor.Tasks-v0", {"folder": target, **settings}, target)
     if path.suffix in TABLES:

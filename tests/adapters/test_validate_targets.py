@@ -56,6 +56,12 @@ def test_a_folder_of_openenv_is_code(tmp_path):
     assert names_code(str(tmp_path))
 
 
+@pytest.mark.parametrize("target", ["openenv:http://127.0.0.1:9", "ors:http://127.0.0.1:9"])
+def test_a_server_that_ignores_seeds_is_left_to_the_check_of_seeds(target):
+    assert not resolve(target, {}).make().unwrapped.check_seed
+    assert resolve(target, {"check_seed": True}).make().unwrapped.check_seed
+
+
 class TestReasoningGym:
     pytestmark: ClassVar = [*foreign, needs("reasoning_gym")]
 

@@ -775,3 +775,15 @@ def test_commands_are_made_of_the_forms_that_a_prompt_shows():
     assert "answer 9" in list(filled("look up TOWN, or answer N.", ["9"]))
     assert "echo 5 > out.txt" in list(filled("Use echo TEXT > FILE to write out.txt.", ["5"]))
     assert list(filled("No command is shown here.", ["5"])) == []
+
+
+def test_what_a_server_is_sent_is_tried_first_in_the_form_that_is_asked_for():
+    class Row:
+        def __init__(self, asked, values):
+            self.graded = lambda: (asked, values)
+
+    assert list(compared_values(Row("Put it into \\\\boxed{}.", [[1, 2], "B"])))[:2] == ["B", "\\boxed{B}"]
+    assert list(compared_values(Row("End with 'Answer: LETTER'.", ["B"])))[:2] == ["B", "Answer: B"]
+    call = {"name": "add", "arguments": {"a": 1}}
+    (first, *_) = compared_values(Row("Call a tool.", [[call]]))
+    assert first == '<tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>'
