@@ -5,23 +5,28 @@
 Run it where the package is installed. One record for each environment stands in
 ``benchmarks/results/validate_suites.jsonl``; a later run leaves out what stands there, unless it is told ``--again``.
 A record is what the checks said at once: what a second look says of it is written by hand, in ``docs/validation/``.
-Data sets with scorers of their own come first.
+Data sets with scorers of their own come first. Servers of NeMo Gym are started without its head server and Ray, with
+their own ``data/example.jsonl`` for rows; ``--serve NAME`` starts some alone, for a look by hand.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import importlib
 import importlib.metadata
 import itertools
 import json
+import multiprocessing
 import pkgutil
 import re
 import resource
+import socket
 import sys
 import time
-from collections.abc import Callable
+import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +82,98 @@ def pettingzoo_targets() -> list[str]:
     return [f"pettingzoo.classic.{name}:env" for name in sorted(names)]
 
 
+PORT = 9001  # of servers that are looked at by hand
+
+
+def nemo_gym_targets() -> list[str]:
+    """The resources servers that ask no model, run nothing in containers and have rows as an example."""
+    asks = re.compile("judge|ModelServerRef|genrm|sandbox|AsyncOpenAI", re.IGNORECASE)
+    apps = [each for each in nemo_gym_folder().glob("*/app.py") if not asks.search(each.read_text(encoding="utf-8"))]
+    return sorted(f"nemo_gym:{each.parent.name}" for each in apps if (each.parent / "data/example.jsonl").exists())
+
+
+def serve(names: list[str], port: int) -> None:
+    """Serve them, each at the path of its name and as its own settings have it, until the process is ended.
+
+    Raises:
+        SystemExit: none can be started here.
+    """
+    import uvicorn
+    from starlette.applications import Starlette
+
+    together = Starlette()
+    for name in names:
+        try:
+            together.mount(f"/{name}", nemo_gym_app(name))
+        except Exception as error:  # what it needs is not here
+            print(f"{name} does not start: {error!r:.200}", file=sys.stderr, flush=True)
+    if not together.routes:
+        sys.exit(1)
+    uvicorn.run(together, host="127.0.0.1", port=port, log_level="critical")
+
+
+def nemo_gym_app(name: str) -> Any:
+    """The application of one server, without their command's head server."""
+    import yaml
+
+    module = importlib.import_module(f"resources_servers.{name}.app")
+    base = importlib.import_module("nemo_gym.base_resources_server").BaseResourcesServer
+    own = [each for each in vars(module).values() if isinstance(each, type) and each.__module__ == module.__name__]
+    kind: Any = [each for each in own if issubclass(each, base)][-1]
+    files = sorted((nemo_gym_folder() / name / "configs").glob("*.yaml"))
+    written = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in files]
+    settings: dict[str, Any] = next((each[name]["resources_servers"][name] for each in written if name in each), {})
+    config = kind.model_fields["config"].annotation
+    settings = {key: value for key, value in settings.items() if key in config.model_fields}
+    settings |= {"host": "127.0.0.1", "port": PORT, "entrypoint": "app.py", "name": name, "domain": "other"}
+    head = importlib.import_module("nemo_gym.config_types").BaseServerConfig(host="127.0.0.1", port=1)
+    empty = importlib.import_module("omegaconf").OmegaConf.create({})
+    client = importlib.import_module("nemo_gym.server_utils").ServerClient(
+        head_server_config=head, global_config_dict=empty
+    )
+    server = kind(config=config(**settings), server_client=client)
+    app = server.setup_webserver()
+    server.setup_exception_middleware(app)
+    return app
+
+
+def nemo_gym_folder() -> Path:
+    """Where its resources servers lie."""
+    return Path(importlib.import_module("resources_servers").__path__[0])
+
+
+@contextlib.contextmanager
+def reachable(target: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The target as it is validated, and its settings; within the block, its server of NeMo Gym is up."""
+    suite, _, name = target.partition(":")
+    if suite != "nemo_gym":
+        yield target, {}
+        return
+    importlib.import_module("nemo_gym.base_resources_server")  # once, and not in each process
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = multiprocessing.get_context("fork").Process(target=serve, args=([name], port), daemon=True)
+    process.start()
+    rows = nemo_gym_folder() / name / "data" / "example.jsonl"
+    url = f"http://127.0.0.1:{port}/{name}"
+    try:
+        while process.is_alive():
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(f"{url}/openapi.json", timeout=120).close()  # which takes it seconds, once
+                break
+            time.sleep(0.2)
+        else:
+            raise ValueError("its server does not start here")
+        yield f"nemo_gym:{url}", {"rows": str(rows)}
+    finally:
+        process.kill()
+        process.join()
+
+
 SUITES: dict[str, Callable[[], list[str]]] = {
     "rlvr": list_envs,
+    "nemo-gym": nemo_gym_targets,
     "reasoning-gym": reasoning_gym_targets,
     "textarena": textarena_targets,
     "gem-llm": gem_targets,
@@ -94,11 +189,16 @@ def cpu_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def record_of(report: ValidationReport, package: str, cpu: float) -> dict[str, Any]:
+def record_of(report: ValidationReport, package: str, target: str, cpu: float) -> dict[str, Any]:
     """What is kept of a report: findings above a note, and what was not finished."""
     flags = ("--allow-code",) if names_code(report.target) else ()
+
+    def anywhere(text: str) -> str:
+        """A text without where it was run, which is no matter."""
+        return re.sub(r"(?<=//127\.0\.0\.1:)\d+", str(PORT), text.replace(sys.prefix, "…"))
+
     return {
-        "target": report.target,
+        "target": target,
         "version": importlib.metadata.version(package),
         "verdict": report.verdict,
         "not finished": [r.check.id for r in report.results if r.unfinished or r.error],
@@ -106,8 +206,8 @@ def record_of(report: ValidationReport, package: str, cpu: float) -> dict[str, A
             {
                 "check": check.id,
                 "severity": finding.severity,
-                "text": finding.text.replace(sys.prefix, "…"),  # where it was run is no matter
-                "show": finding.replay.command(report.target, flags) if finding.replay else "",
+                "text": anywhere(finding.text),
+                "show": anywhere(finding.replay.command(report.target, flags)) if finding.replay else "",
             }
             for check, finding in report.findings
             if finding.severity != "note"
@@ -126,8 +226,12 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, help="tasks of each (3; of ours as many as by default)")
     parser.add_argument("--minutes", type=float, default=2.0, help="of each (2)")
     parser.add_argument("--until", metavar="HH:MM", help="begin none after this time of day, UTC")
+    parser.add_argument("--serve", nargs="+", metavar="NAME", help="serve these of NeMo Gym's, and validate nothing")
     parser.add_argument("--again", action="store_true", help="run also what stands in the records")
     options = parser.parse_args()
+    if options.serve:
+        serve(options.serve, PORT)
+        return
     lines = RECORDS.read_text(encoding="utf-8").splitlines() if RECORDS.exists() else []
     records = {record["target"]: record for record in map(json.loads, lines)}
     for target in options.only or SUITES[options.suite]():
@@ -137,11 +241,12 @@ def main() -> None:
             break
         before, tasks = cpu_seconds(), options.tasks or (None if options.suite == "rlvr" else 3)
         try:
-            report = validate_target(target, tasks=tasks, minutes=options.minutes)
+            with reachable(target) as (where, settings):
+                report = validate_target(where, settings, tasks=tasks, minutes=options.minutes)
         except ValueError as error:
             print(f"{target}: {error}", flush=True)
             continue
-        records[target] = record = record_of(report, options.suite, cpu_seconds() - before)
+        records[target] = record = record_of(report, options.suite, target, cpu_seconds() - before)
         print(datetime.datetime.now(datetime.UTC).strftime("%H:%M"), json.dumps(record), flush=True)
         RECORDS.write_text("".join(json.dumps(records[name]) + "\n" for name in sorted(records)), encoding="utf-8")
 
