@@ -1,0 +1,229 @@
+"""Files of episodes: the memory of the commands that read them, and what writing one costs beside playing.
+
+    python benchmarks/records.py --gigabytes 0.1 0.3    # makes files of these sizes, one after the other
+
+A file holds episodes of the calculator with long texts and with tokens, 80 kB each, made from one that was played. Each
+command runs in a process of its own, whose peak memory (VmHWM) stands beside the file's size. Writing is the CPU time
+of `to_dict`, JSON and the write beside that of the rollout, in turns, with the smallest policy there is, whose share is
+the largest of any model's, and with the expert, which samples nothing. Random episodes go there and back through each
+converter that loses nothing, and come back as the same bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+import torch
+from results import Table, write_results
+
+from rlvr.adapters.export.atif import atif_record, episode_of
+from rlvr.adapters.export.chat import chat_record
+from rlvr.adapters.export.foreign import episode_of_trace
+from rlvr.adapters.viewer.foreign import trace_of
+from rlvr.agents import ExpertAgent, Rollout, TokenSequence, task_requests
+from rlvr.agents.episode import Episode, EpisodeBranch, Turn
+from rlvr.agents.models.tiny import load_policy
+from rlvr.agents.models.transformers import TransformersAgent
+from rlvr.envs import Verdict
+from rlvr.envs.core.verdict import STATUSES
+from rlvr.envs.tools.calls import ActionWithCalls, NativeCall
+
+MEASURED = """
+import sys
+sys.path.insert(0, {here!r})
+from results import peak_memory
+from pathlib import Path
+from rlvr.cli import main
+if {words!r}[0] == "view":
+    from rlvr.adapters.viewer.index import EpisodeIndex
+    from rlvr.adapters.viewer.sources import find_sources
+    index = EpisodeIndex(find_sources([Path({words!r}[1])]), Path({words!r}[2]))
+    index.update()
+    index.close()
+elif main({words!r}):
+    raise SystemExit(1)
+print(peak_memory(), file=sys.stderr)
+"""
+
+
+CALL = '<tool_call>\n{"name": "a", "arguments": {}}\n</tool_call>'
+TEXTS = ("", "4", "né\n", "<think>\nhm\n</think>\n\n5", CALL, "\ud800", "\U0001f600")
+
+
+def random_episode(rng: random.Random) -> Episode:
+    """An episode whose every field may be filled, of one to four turns."""
+    held = TEXTS if rng.random() < 0.1 else [text for text in TEXTS if text != "\ud800"]
+
+    def text() -> str:
+        return "".join(rng.choices(held, k=rng.randrange(3)))
+
+    def sequence() -> TokenSequence:
+        tokens = TokenSequence()
+        for size in rng.choices(range(4), k=rng.randrange(4)):
+            tokens.append_context(rng.choices(range(200_000), k=size))
+            tokens.append_sampled([1] * size, [-rng.random() for _ in range(size)], rng.choice([[], [7] * size]))
+        return tokens
+
+    def verdict() -> Verdict | None:
+        return rng.choice([None, Verdict(rng.uniform(-1, 1), rng.choice(sorted(STATUSES)), text(), text(), {"a": 0.5})])
+
+    def turn() -> Turn:
+        calls = [NativeCall(text(), text(), rng.choice(["{}", text()])) for _ in range(rng.randrange(3))]
+        action = rng.choice([text(), ActionWithCalls(text(), text(), calls)])
+        made = Turn(text(), rng.choice(["user", "tool"]), action, rng.choice(["stop", "length"]), rng.uniform(-1, 1))
+        made.verdict, made.end, made.limit, made.branch = verdict(), rng.randrange(16), text(), rng.randrange(2)
+        made.outputs = [text() for _ in range(rng.randrange(3))]
+        return made
+
+    return Episode(
+        *(text(), text(), rng.randrange(2**40), rng.randrange(9), rng.randrange(9), rng.choice([None, 3])),
+        *(rng.choice([None, text()]), rng.choice([None, 2]), rng.choice([None, text()])),
+        tools=rng.choice(["", '[{"function": {"name": "a"}}]']),
+        turns=[turn() for _ in range(rng.randint(1, 4))],
+        tokens=sequence(),
+        verdict=verdict(),
+        final_observation=text(),
+        partial_completion=sequence(),
+        training={"advantages": [rng.random()]},
+        env_digest=text(),
+        examples=[{"role": role, "content": text()} for role in ("user", "assistant")] * rng.randrange(2),
+        agent={"model": text()},
+        branches=[EpisodeBranch(0, sequence())] * rng.randrange(2),
+        prefix=rng.randrange(3),
+        usage={"prompt_tokens": rng.randrange(99), "cost": rng.random()},
+    )
+
+
+def round_trips(count: int) -> dict[str, int]:
+    """How many of so many random episodes come back as the same bytes, by converter."""
+    rng, same = random.Random(0), {"JSONL": 0, "trajectories (ATIF)": 0, "chats": 0}
+    for _ in range(count):
+        episode = random_episode(rng)
+        line = json.dumps(episode.to_dict())
+        same["JSONL"] += json.dumps(Episode.from_dict(json.loads(line)).to_dict()) == line
+        back = episode_of(json.loads(json.dumps(atif_record(episode))))
+        same["trajectories (ATIF)"] += json.dumps(back.to_dict()) == line
+        chat = json.dumps(chat_record(plain(episode)))
+        same["chats"] += json.dumps(chat_record(episode_of_trace(trace_of(json.loads(chat))))) == chat
+    return same
+
+
+def plain(episode: Episode) -> Episode:
+    """The episode with what a chat holds: the texts of one conversation, and the grade of the whole."""
+    turns = [Turn(turn.observation, turn.role, f"{number}.", "stop") for number, turn in enumerate(episode.turns)]
+    verdict = Verdict(1.0, "correct")
+    turns[-1].reward, turns[-1].verdict = verdict.reward, verdict
+    held = {
+        name: getattr(episode, name) for name in ("seed", "group", "sample", "index", "level", "env_digest", "tools")
+    }
+    return Episode("e/E-v0", "k", **held, split="train", system=episode.system or None, turns=turns, verdict=verdict)
+
+
+def commands(file: Path, out: Path) -> dict[str, list[str]]:
+    """What is measured, by its name."""
+    exported = ["export", str(file), "--out"]
+    return {
+        "rlvr table": ["table", str(file)],
+        "rlvr compare": ["compare", str(file), str(file), "--tasks", "0"],
+        "rlvr export": [*exported, str(out / "a.jsonl")],
+        "rlvr export, Parquet": [*exported, str(out / "a.parquet")],
+        "rlvr export --format atif": [*exported, str(out / "b.jsonl"), "--format", "atif"],
+        "rlvr export --format otel": [*exported, str(out / "c.jsonl"), "--format", "otel"],
+        "rlvr view, its index": ["view", str(file), str(out)],
+    }
+
+
+def filled() -> Episode:
+    """An episode that was played, with texts and tokens as a model leaves them."""
+    (episode,) = Rollout("rlvr/Calculator-v0", ExpertAgent())(task_requests(None, 1))
+    words = " ".join(f"word{number}" for number in range(2_000))
+    for number, turn in enumerate(episode.turns, 1):
+        turn.observation, turn.action, turn.end = f"{turn.observation} {words}", f"{words} {turn.action}", 150 * number
+    tokens = range(150 * len(episode.turns))
+    sampled = [int(token % 150 > 70) for token in tokens]
+    episode.tokens = TokenSequence([*tokens], sampled, [-0.123456789 * on for on in sampled])
+    return episode
+
+
+def write_file(path: Path, size: float) -> int:
+    """Write a file of about so many bytes; how many episodes it holds."""
+    record, count = filled().to_dict(), 0
+    with path.open("w") as file:
+        while file.tell() < size:
+            record |= {"index": count, "key": f"rlvr/Calculator-v0/train/1/0/{count}/0/"}
+            file.write(json.dumps(record) + "\n")
+            count += 1
+    return count
+
+
+def memory(gigabytes: float, folder: Path) -> tuple[int, dict[str, float]]:
+    """Of a file of this size how many episodes it has, and the peak memory of each command in MB."""
+    file, peaks = folder / "episodes.jsonl", {}
+    count = write_file(file, gigabytes * 1e9)
+    for name, words in commands(file, folder).items():
+        program = MEASURED.format(here=str(Path(__file__).parent), words=words)
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"{name}: {done.stderr}")
+        peaks[name] = int(done.stderr.split()[-1]) / 1e6
+        print(f"{gigabytes:g} GB, {name}: {peaks[name]:,.0f} MB", flush=True)
+        for path in folder.iterdir():
+            if path != file:
+                path.unlink()
+    file.unlink()
+    return count, peaks
+
+
+def writing(name: str, agent: Any, rounds: int, episodes: int, folder: Path) -> Table:
+    """The CPU time of playing and of writing the same episodes."""
+    table = Table(f"Writing beside playing: {name}", f"CPU-seconds for {episodes} episodes", "playing")
+    rollout = Rollout("rlvr/Calculator-v0", agent)
+    for _ in range(rounds):
+        began = time.process_time()
+        played = rollout(task_requests(None, episodes))
+        between = time.process_time()
+        with (folder / "written.jsonl").open("w") as file:
+            for episode in played:
+                file.write(json.dumps(episode.to_dict()) + "\n")
+                file.flush()
+        table.add("playing", between - began)
+        table.add("writing", time.process_time() - between)
+    return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gigabytes", type=float, nargs="+", default=[0.1, 0.3], help="sizes of the files")
+    parser.add_argument("--trips", type=int, default=10_000, help="random episodes that go there and back")
+    parser.add_argument("--rounds", type=int, default=5, help="of playing and writing")
+    parser.add_argument("--episodes", type=int, default=64, help="a round")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results", help="folder for the figures")
+    options = parser.parse_args()
+    trips = round_trips(options.trips)
+    with tempfile.TemporaryDirectory() as scratch:
+        torch.set_num_threads(1)
+        policy = TransformersAgent(*load_policy("rlvr/tiny"), max_new_tokens=64)
+        players = {"a policy of 0.35 M parameters": policy, "the expert": ExpertAgent()}
+        costs = [writing(name, who, options.rounds, options.episodes, Path(scratch)) for name, who in players.items()]
+        facts = {f"{options.trips:,} random episodes, the same after {name}": f"{n:,}" for name, n in trips.items()}
+        facts |= {each.title: f"{1 / each.ratio('writing'):.2%} of the CPU time" for each in costs}
+        for gigabytes in options.gigabytes:
+            count, peaks = memory(gigabytes, Path(scratch))
+            facts |= {
+                f"{name}, {gigabytes:g} GB, {count:,} episodes": f"{peak:,.0f} MB" for name, peak in peaks.items()
+            }
+    write_results("records", costs, facts, options.out)
+
+
+if __name__ == "__main__":
+    main()
