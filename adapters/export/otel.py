@@ -59,16 +59,16 @@ def spans_record(episode: Episode) -> dict[str, Any]:
     names = argument_names(tools_of(episode) or [])
     spans = [root]
     for number, turn in enumerate(episode.turns, 1):
-        said = common | asked | _said(turn, names)
-        said |= {"rlvr.reward": turn.reward, "rlvr.branch": turn.branch}
-        said |= {"rlvr.expert": True if number <= episode.prefix else None}
+        attributes = common | asked | _messages(turn, names)
+        attributes |= {"rlvr.reward": turn.reward, "rlvr.branch": turn.branch}
+        attributes |= {"rlvr.expert": True if number <= episode.prefix else None}
         spans.append(
             _span(
                 episode,
                 number,
                 f"chat {model or ''}".rstrip(),
                 CLIENT,
-                said,
+                attributes,
                 (edges[number - 1], edges[number]),
                 turn.verdict,
             )
@@ -89,8 +89,8 @@ def _span(
     verdict: Verdict | None,
 ) -> dict[str, Any]:
     """The span of an episode, number 0, or of a turn; a verdict that is no fault of the policy is an error."""
-    told = json.dumps([episode.env_id, episode.key, [turn.action for turn in episode.turns]])
-    trace = hashlib.sha256(told.encode()).hexdigest()[:32]
+    identity = json.dumps([episode.env_id, episode.key, [turn.action for turn in episode.turns]])
+    trace = hashlib.sha256(identity.encode()).hexdigest()[:32]
     ids = [hashlib.sha256(f"{trace}/{each}".encode()).hexdigest()[:16] for each in (number, 0)]
     span: dict[str, Any] = {"traceId": trace, "spanId": ids[0], "flags": 256}
     span |= {"parentSpanId": ids[1]} if number else {}
@@ -113,7 +113,7 @@ def _evaluated(result: Mapping[str, Any], error: Mapping[str, str]) -> list[dict
     return _attributes({**{f"gen_ai.evaluation.{name}": value for name, value in result.items()}, **error})
 
 
-def _said(turn: Turn, names: Mapping[str, list[str]]) -> dict[str, Any]:
+def _messages(turn: Turn, names: Mapping[str, list[str]]) -> dict[str, Any]:
     """What a turn's span says of its messages: texts and calls, without images."""
     if isinstance(turn.action, ActionWithCalls):
         text, calls = turn.action.words, [(call.name, call.arguments) for call in turn.action.calls]

@@ -76,8 +76,8 @@ def _answer(v: Validation, text: str, name: str = "") -> tuple[Any, ...] | None:
         played = v.subject.play(v.refs[0], in_order([text]), turns=1)
     except NotApplicable:
         return None
-    said = played.error or played.observations[-1]
-    return said.replace("zzkq", name) if name else said, played.rewards, played.ended
+    came_back = played.error or played.observations[-1]
+    return came_back.replace("zzkq", name) if name else came_back, played.rewards, played.ended
 
 
 def arguments(schema: Mapping[str, Any], texts: Sequence[str] = (), depth: int = 0) -> Iterator[dict[str, Any]]:
