@@ -179,7 +179,7 @@ def measure(episodes: int, rounds: int) -> tuple[list[Table], dict[str, str]]:
             facts["seconds from the start to an evaluation's page, of the episodes read so far"] = first
             facts["seconds from the start to the whole index, which is made once"] = f"{viewer.until_complete():.0f}"
             facts["seconds of CPU that the index took"] = f"{viewer.cpu():.0f}"
-            facts["seconds from a write of figures to their curve (the page asks every 1.5 seconds)"] = (
+            facts["seconds from a write of figures to their curve (the page asks every second)"] = (
                 f"{viewer.until_followed(folder / 'run'):.2f}"
             )
         held = sum(path.stat().st_size for path in (folder / "index").iterdir())

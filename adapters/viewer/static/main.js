@@ -90,5 +90,5 @@ document.addEventListener("keydown", (event) => {
   await V.look();
   addEventListener("hashchange", V.render); // before the first page, which takes a while and may be left before it is shown
   await V.render();
-  if (!V.embedded()) setInterval(V.look, 1500);
+  if (!V.embedded()) setInterval(V.look, 1000);
 })();
