@@ -125,8 +125,10 @@ def test_every_environment_is_clean(env_id: str, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("rlvr.envs.validation.context.Validation.many_refs", property(lambda self: self.refs))
     monkeypatch.setattr("rlvr.envs.validation.sound.DRAWN", 8 if env_id in COSTLY else 40)
     env = gym.make(env_id).unwrapped
-    # an attack is written in every turn: of games and worlds one task of each level has many of them
-    result = audit(env, tasks=3 if env.task.turns(1) == 1 else 1)
+    # an attack is written in every turn: of games and worlds one task of each level has many of them; where luck has a
+    # part, the expert may fail on one
+    one = env.task.turns(1) > 1 and (env.task.always_solvable or env_id in COSTLY)
+    result = audit(env, tasks=1 if one else 3)
     assert result.clean, str(result)
     assert "clean" in str(result)
 
