@@ -177,6 +177,7 @@ def test_the_values_of_a_model_are_its_probabilities(models, tmp_path, monkeypat
         assert cell.turns == 256 * (len(cell.points) + models.credit.TASKS)  # two from each first state, else one
         scores, given = cell.scores(), cell.with_critic()
     finally:
+        del gym.registry["rlvr/Letters-v0"]
         run.close()
     starts = torch.tensor([run.renderer.decode([token])[:1].isalpha() for token in range(len(run.tokenizer))])
     for episode, of_turns in zip(cell.episodes, values, strict=True):
