@@ -37,12 +37,13 @@ class _Node:
 
 
 class SearchAgent:
-    """Acts on the reply that Monte Carlo tree search over a policy's own replies finds best (UCT, Kocsis 2006).
+    """Acts on the reply that Monte Carlo tree search over a policy's own replies finds best.
 
     Before each turn the policy plays episodes on to their end from forks of the environment. Each of these playouts
-    descends the tree by UCB1, which needs returns of about 0 to 1, to a state with fewer than ``replies`` sampled
-    replies; from there the policy plays, and all its replies join the tree. The reply that is acted on lies on a path
-    that succeeded, or else on the one that earned most. What is below it is kept for the next turn.
+    descends the tree by UCB1 (UCT, Kocsis and Szepesvári, 2006), which needs returns of about 0 to 1, to a state
+    with fewer than ``replies`` sampled replies; from there the policy plays, and all its replies join the tree. The
+    reply that is acted on lies on a path that succeeded, or else on the one that earned most. What is below it is
+    kept for the next turn.
 
     The replies keep the policy's own tokens, so the episodes of a `Rollout` with this agent are training data like any
     other. A fork also keeps the environment's random state and what it hides, and the search reads rewards: it measures

@@ -76,7 +76,7 @@ class NeMoGym(BridgedEnv):
         """How many rows there are."""
         return len(self._table)
 
-    def graded(self) -> tuple[str, list[Any]]:
+    def asked_and_hidden(self) -> tuple[str, list[Any]]:
         """What is asked, and the values of the row that the policy is not shown: the server may compare with one."""
         rest = [value for name, value in self._row.items() if name not in ("responses_create_params", "agent_ref")]
         return json.dumps(self._row.get("responses_create_params"), ensure_ascii=False), rest

@@ -7,16 +7,18 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count, islice
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from rlvr.envs.validation.context import Validation
 from rlvr.envs.validation.subject import NotApplicable, in_order
 
+CallForm = Callable[[str, Mapping[str, Any]], str]  # a tool's name and arguments, as a reply
 CALLS: Final = 6  # of each tool, with other arguments
 TOOLS: Final = 24  # that are called
 DEPTH: Final = 4  # of arguments in arguments
 NAMES: Final = re.compile("path|file|name|key|id$|query|answer", re.I)  # of what a text of several names
 # Forms of a call: Hermes' and Qwen's, and objects alone, with the names that prompts use.
-FORMS: Final[tuple[Callable[[str, Mapping[str, Any]], str], ...]] = (
+FORMS: Final[tuple[CallForm, ...]] = (
     lambda name, given: f"<tool_call>\n{json.dumps({'name': name, 'arguments': given})}\n</tool_call>",
     lambda name, given: json.dumps({"name": name, "arguments": given}),
     lambda name, given: json.dumps({"tool": name, "args": given}),
@@ -24,6 +26,10 @@ FORMS: Final[tuple[Callable[[str, Mapping[str, Any]], str], ...]] = (
     lambda name, given: json.dumps({"tool_name": name, "arguments": given}),
     lambda name, given: json.dumps({"tool": name, **given}),
 )
+
+_READ: WeakKeyDictionary[Validation, CallForm | None] = (
+    WeakKeyDictionary()
+)  # the form that each one's environment reads
 
 
 def declared_tools(v: Validation) -> dict[str, Mapping[str, Any]]:
@@ -45,14 +51,19 @@ def declared_calls(v: Validation, texts: Sequence[str] = ()) -> dict[str, list[s
         texts: what arguments that are texts may be, beside what their schemas say.
     """
     tools = declared_tools(v) if v.subject.texts else {}
-    if "call_form" not in vars(v):
-        read = (form for form in FORMS if any(_is_read(v, form, *tool) for tool in tools.items()))
-        vars(v)["call_form"] = next(read, None)
-    form = vars(v)["call_form"]
+    if v not in _READ:
+        _READ[v] = form_of_calls(v)
+    form = _READ[v]
     if form is None:
         return {}
     drawn = {name: islice(arguments(schema, texts), CALLS + 2 * len(texts)) for name, schema in tools.items()}
     return {name: list(dict.fromkeys(form(name, given) for given in each)) for name, each in drawn.items()}
+
+
+def form_of_calls(v: Validation) -> CallForm | None:
+    """The first form in which a call of a declared tool is answered otherwise than one of no tool."""
+    tools = declared_tools(v)
+    return next((form for form in FORMS if any(_is_read(v, form, *tool) for tool in tools.items())), None)
 
 
 def unknown_tools(v: Validation, calls: Mapping[str, list[str]]) -> list[str]:
@@ -64,14 +75,14 @@ def unknown_tools(v: Validation, calls: Mapping[str, list[str]]) -> list[str]:
     ]
 
 
-def _is_read(v: Validation, form: Callable[..., str], name: str, schema: Mapping[str, Any]) -> bool:
+def _is_read(v: Validation, form: CallForm, name: str, schema: Mapping[str, Any]) -> bool:
     """Whether a call in a form is answered otherwise than one of no tool in that form."""
     text = form(name, next(arguments(schema)))
     return _answer(v, text) != _answer(v, text.replace(json.dumps(name), '"zzkq"'), name)
 
 
 def _answer(v: Validation, text: str, name: str = "") -> tuple[Any, ...] | None:
-    """What a first action comes to, where a name that it does not have is said as if it had."""
+    """What a first action comes to, where a name that it does not have is given as if it had."""
     try:
         played = v.subject.play(v.refs[0], in_order([text]), turns=1)
     except NotApplicable:
