@@ -780,7 +780,7 @@ def test_commands_are_made_of_the_forms_that_a_prompt_shows():
 def test_what_a_server_is_sent_is_tried_first_in_the_form_that_is_asked_for():
     class Row:
         def __init__(self, asked, values):
-            self.graded = lambda: (asked, values)
+            self.asked_and_hidden = lambda: (asked, values)
 
     assert list(compared_values(Row("Put it into \\\\boxed{}.", [[1, 2], "B"])))[:2] == ["B", "\\boxed{B}"]
     assert list(compared_values(Row("End with 'Answer: LETTER'.", ["B"])))[:2] == ["B", "Answer: B"]
