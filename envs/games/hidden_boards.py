@@ -116,7 +116,7 @@ class Minesweeper(Game[MineField]):
 
     def play(self, state: MineField, move: str) -> Step[MineField]:
         height, width, _, _ = self.sizes[state.level - 1]
-        verb, *words = move.replace(",", " ").split()
+        verb, *words = move.replace(",", " ").split() or [""]
         if verb != "open" and verb[1:].isdecimal():
             words = [verb, *words]  # to open is all that can be done with cells
         elif verb != "open":
@@ -256,7 +256,7 @@ class Battleship(Game[Sea]):
 
     def play(self, state: Sea, move: str) -> Step[Sea]:
         size = self.sizes[state.level - 1][0]
-        verb, *words = move.replace(",", " ").split()
+        verb, *words = move.replace(",", " ").split() or [""]
         if verb[1:].isdecimal():
             verb, words = "fire", [verb, *words]
         if verb != "fire" or not 1 <= len(words) <= self.salvo:
@@ -447,7 +447,7 @@ class BlackBox(Game[Box]):
 
     def play(self, state: Box, move: str) -> Step[Box]:
         size, count, _ = self.sizes[state.level - 1]
-        verb, *words = move.replace(",", " ").split()
+        verb, *words = move.replace(",", " ").split() or [""]
         if verb == "ray":
             name = " ".join(words)
             borders = [border for border in range(4 * size) if self.named(border, size) == name]

@@ -36,6 +36,13 @@ TAKEN = ("Not a legal move", "No move was found. ")
 # reading a move
 
 
+@pytest.mark.parametrize("name", ["Battleship", "BlackBox", "Minesweeper"])
+def test_a_move_of_marks_alone_is_no_move(name):
+    env = gym.make(f"rlvr/{name}-v0")
+    env.reset(seed=0)
+    assert env.step(",")[4]["verdict"].status == "unparsable"
+
+
 @pytest.mark.parametrize(
     ("reply", "move"),
     [
