@@ -153,7 +153,8 @@ def parts_of(text: str) -> list[str]:
 
 def words_of(text: str) -> list[str]:
     """Words as they stand between blanks, without marks around them."""
-    return [word for token in text.split() if (word := _EDGE.sub("", token))]
+    # What is letters and digits alone has no marks, and most words are.
+    return [word for token in text.split() if (word := token if token.isalnum() else _EDGE.sub("", token))]
 
 
 def sentences_of(text: str) -> list[str]:
