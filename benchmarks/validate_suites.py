@@ -6,7 +6,8 @@ Run it where the package is installed. One record for each environment stands in
 ``benchmarks/results/validate_suites.jsonl``; a later run leaves out what stands there, unless it is told ``--again``.
 A record is what the checks said at once: what a second look says of it is written by hand, in ``docs/validation/``.
 Data sets with scorers of their own come first. Servers of NeMo Gym are started without its head server and Ray, with
-their own ``data/example.jsonl`` for rows; ``--serve NAME`` starts some alone, for a look by hand.
+their own ``data/example.jsonl`` for rows; ``--serve NAME`` starts some alone, for a look by hand. ``--write`` makes
+``docs/validation/own.md`` of the records of our own.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ import pkgutil
 import re
 import resource
 import socket
+import statistics
 import sys
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -34,6 +37,7 @@ import gymnasium as gym
 
 from rlvr.envs import list_envs
 from rlvr.envs.bridges.suite_games import REFUSED_GAMES, TEXTARENA
+from rlvr.envs.validation import CHECKS
 from rlvr.envs.validation.report import ValidationReport
 from rlvr.envs.validation.targets import names_code
 from rlvr.envs.validation.watched import validate_target
@@ -50,6 +54,14 @@ def reasoning_gym_targets() -> list[str]:
         (f"rg:{name}" for name in factory.DATASETS),
         key=lambda target: (factory.DATASETS[target[3:]][0].score_answer is shared, target),
     )
+
+
+def own_targets() -> list[str]:
+    """All of ours, one of each module first: a run that is ended early has seen every family."""
+    modules: dict[str, list[str]] = {}
+    for env_id in list_envs():
+        modules.setdefault(str(gym.spec(env_id).kwargs["task"]).partition(":")[0], []).append(env_id)
+    return [target for group in itertools.zip_longest(*modules.values()) for target in group if target]
 
 
 def textarena_targets() -> list[str]:
@@ -171,8 +183,77 @@ def reachable(target: str) -> Iterator[tuple[str, dict[str, Any]]]:
         process.join()
 
 
+def can_be_made(env_id: str) -> bool:
+    """Whether the rows or packages that it needs are here."""
+    try:
+        gym.make(env_id).close()
+    except (ValueError, ImportError):
+        return False
+    return True
+
+
+def own_page(records: dict[str, dict[str, Any]]) -> str:
+    """The page of our own environments, of the records."""
+    names = list_envs()
+    rows = [records[name] for name in names if "actions" in records.get(name, {})]
+    rest = [name for name in names if records.get(name) not in rows]
+    cpu = sorted(record["cpu"] for record in rows)
+    found = Counter(finding["severity"] for record in rows for finding in record["findings"])
+    lines = [
+        f"| `{record['target']}` | {record['cpu']} | {record['tries']:,} | {record['actions']:,} | "
+        + " | ".join(str(sum(f["severity"] == each for f in record["findings"])) for each in OWN_SEVERITIES)
+        + f" | {len(record['not finished'])} |"
+        for record in rows
+    ]
+    return OWN_PAGE.format(
+        measured=len(rows),
+        ids=len(names),
+        tries=sum(record["tries"] for record in rows),
+        actions=sum(record["actions"] for record in rows),
+        found=", ".join(f"{found[each]} {each}" for each in OWN_SEVERITIES),
+        open=sum(bool(record["not finished"]) for record in rows),
+        total=sum(cpu),
+        median=statistics.median(cpu),
+        dear=sum(each > 30 for each in cpu),
+        dearest=cpu[-1],
+        rows="\n".join(lines),
+        early=sum(record["checks"] < len(CHECKS) for record in rows),
+        rest=", ".join(f"`{name}`" for name in rest if not can_be_made(name)) or "none",
+        late=", ".join(f"`{name}`" for name in rest if can_be_made(name)) or "none",
+    )
+
+
+OWN_SEVERITIES = ("high", "medium", "low")
+OWN_PAGE = """# Our own under validation
+
+{measured} of {ids} ids were validated: {tries:,} tries, in which {actions:,} actions were played. Findings of severity
+{found}; of {open} ids some checks did not end. {total:,.0f} CPU-seconds in all, {median:.1f} for the median id,
+{dearest:.0f} for the dearest, above 30 for {dear}.
+
+```sh
+python benchmarks/validate_suites.py rlvr --minutes 5 --write
+```
+
+One process at a time, `nice 5`, on two cores with a load of 7 to 18. The
+[records](../../benchmarks/results/validate_suites.jsonl) are what the checks said at once. What had a finding of
+severity high was looked at by hand, mended and run again:
+
+- A move of marks alone, such as `,`, made Battleship raise inside, which was scored 0 and logged. Minesweeper and
+  BlackBox had the same line.
+- The check read "1.5 rules for each" as a promise of partial credit, in ForwardChaining, Satisfiability and
+  Reachability, and brackets with which all answers happened to end, in TwentyFour and RightTriangles, as a form that
+  nobody asks for. The checks are mended, for everybody's environments.
+
+{early} ids were measured before the checks with the numbers 18, 19, 28, 35, 39 and 42 were there.
+
+| id | CPU-seconds | tries | actions | high | medium | low | checks that did not end |
+|---|---|---|---|---|---|---|---|
+{rows}
+
+Not measured: {rest} for want of rows here; {late} because the time was over.
+"""
 SUITES: dict[str, Callable[[], list[str]]] = {
-    "rlvr": list_envs,
+    "rlvr": own_targets,
     "nemo-gym": nemo_gym_targets,
     "reasoning-gym": reasoning_gym_targets,
     "textarena": textarena_targets,
@@ -215,6 +296,8 @@ def record_of(report: ValidationReport, package: str, target: str, cpu: float) -
         "seconds": round(report.seconds, 1),
         "cpu": round(cpu, 1),
         "tries": sum(result.tries for result in report.results),
+        "actions": sum(result.actions for result in report.results),
+        "checks": sum(result.check.id in CHECKS for result in report.results),
     }
 
 
@@ -228,6 +311,7 @@ def main() -> None:
     parser.add_argument("--until", metavar="HH:MM", help="begin none after this time of day, UTC")
     parser.add_argument("--serve", nargs="+", metavar="NAME", help="serve these of NeMo Gym's, and validate nothing")
     parser.add_argument("--again", action="store_true", help="run also what stands in the records")
+    parser.add_argument("--write", action="store_true", help="write docs/validation/own.md of the records")
     options = parser.parse_args()
     if options.serve:
         serve(options.serve, PORT)
@@ -249,6 +333,8 @@ def main() -> None:
         records[target] = record = record_of(report, options.suite, target, cpu_seconds() - before)
         print(datetime.datetime.now(datetime.UTC).strftime("%H:%M"), json.dumps(record), flush=True)
         RECORDS.write_text("".join(json.dumps(records[name]) + "\n" for name in sorted(records)), encoding="utf-8")
+    if options.write:
+        (RECORDS.parents[2] / "docs" / "validation" / "own.md").write_text(own_page(records), encoding="utf-8")
 
 
 if __name__ == "__main__":

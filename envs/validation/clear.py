@@ -186,6 +186,8 @@ def _unasked_wrapping(v: Validation, result: CheckResult) -> None:
     if len(set(replies)) < 3 or max(map(len, replies)) > 200 or any(reply[:1] in "{[" for reply in replies):
         return
     head, tail = common_form(replies)
+    if any((head + tail).count(opens) != (head + tail).count(closes) for opens, closes in ("()", "[]", "{}")):
+        return  # which by chance all answers begin or end with
     marks = [each for each in re.findall(r"[^\s\w]+\w*[^\s\w]*", f"{head} {tail}") if each.strip(".,!?\"' ")]
     if not marks or any(mark in episode.asked for mark in marks for episode in solved[:2]):
         return

@@ -31,6 +31,8 @@ HARD: Final = "Hard to game"
 SLACK: Final = 0.02  # of the range of rewards: less than this is no pay
 NOT_INSTALLED: Final = (ImportError, gym.error.DependencyNotInstalled)
 NOT_REACHED: Final = (ConnectionError, ConnectionRefusedError)  # what is lost in the middle has another type
+FEWEST: Final = 4  # tasks that are left of a slow environment
+PER_TASK: Final = 180  # episodes of it that all checks play together, at most about
 NOTHING_TRIED: Final = "nothing of it could be tried here"  # which passes no check
 Run = Callable[["Validation", CheckResult], None]
 CHECKS: Final[dict[str, tuple[Check, Run]]] = {}
@@ -174,6 +176,23 @@ class Validation:
         game = self.subject.text_env is None and not self.experts
         return game and (len(episode.actions) > 1 or not episode.ended) and not self.full(episode)
 
+    def thin(self, seconds: float, left: float) -> str:
+        """Leave out tasks of which there is no time to play all, the hard ones first; how many there are then.
+
+        Args:
+            seconds: that a short episode took.
+            left: for all checks.
+        """
+        kept, all_tasks = max(FEWEST, int(left / (PER_TASK * max(seconds, 1e-6)))), len(self.refs)
+        if kept >= all_tasks:
+            return ""
+        while self.count > 1 and len(self.refs) > kept:
+            self.count -= 1
+            self.refs = self.subject.refs(self.count, self.seed)
+        self.refs = self.refs[:kept]
+        self.__dict__["many_refs"] = self.refs
+        return f"{len(self.refs)} of {all_tasks}, as an episode takes {seconds:.1f} s: more minutes are for more"
+
     @cached_property
     def many_refs(self) -> list[TaskRef]:
         """Tasks for what is wrong on a few alone: at least 40 of all levels, where there are as many."""
@@ -287,6 +306,7 @@ def run_check(validation: Validation, id: str, seconds: float) -> CheckResult:
     result = CheckResult(described_check)
     began = now()
     subject = validation.subject
+    before = subject.steps
     limits = [limit for limit in (subject.deadline, began + seconds) if limit is not None]
     subject.check_deadline = min(limits)
     try:
@@ -309,7 +329,7 @@ def run_check(validation: Validation, id: str, seconds: float) -> CheckResult:
         result.error = f"at {validation.at}: {described(error)}"
     finally:
         subject.check_deadline = subject.deadline
-        result.seconds = now() - began
+        result.seconds, result.actions = now() - began, subject.steps - before
     return result
 
 

@@ -32,6 +32,8 @@ def variance_bound(v: Validation, result: CheckResult) -> None:
     rng = np.random.default_rng(4)
     for level in range(1, v.subject.levels + 1):
         chosen = [episode for episode in v.experts if episode.ref.level == level][:GROUPS]
+        if not chosen:
+            continue
         best, random_mean = 0.0, 0.0
         for share in SHARES:
             varied, rewards = 0, []

@@ -13,7 +13,7 @@ from rlvr.envs.validation.subject import NotApplicable, ValidationEpisode
 
 _SHARE: Final = (
     r"(?:\b(?:an?|one)[ -](?:half|third|quarter|fourth|fifth|sixth|seventh|eighth|ninth|tenth|equal (?:share|part))\b"
-    r"|\b0?\.\d+|\b1/\d+|\b\d+ ?(?:%|percent)|\b\d+ (?:of|out of) \d+|\b(?:half|a|one) (?:a )?points?\b)"
+    r"|(?<![\w.])0?\.\d+|\b1/\d+|\b\d+ ?(?:%|percent)|\b\d+ (?:of|out of) \d+|\b(?:half|a|one) (?:a )?points?\b)"
 )
 AMOUNT: Final = re.compile(
     rf"\b(?:each|every)\b[^.\n]{{0,80}}\b(?:earns?|worth|gives?|adds?|scores?|pays?|gets?|counts?)\b[^.\n]{{0,20}}{_SHARE}"
@@ -23,7 +23,9 @@ AMOUNT: Final = re.compile(
     re.I,
 )  # a promise with its amount
 PARTIAL: Final = re.compile(
-    r"partial credit|partial reward|fraction of|proportion of|share of|per test|points? (?:for|per) each", re.I
+    r"partial credit|partial reward|per test|points? (?:for|per) each"
+    r"|(?:fraction|proportion|share) of (?:\w+ ){0,2}(?:tests|cases|points?|credit|reward|score)",
+    re.I,
 )
 ALL_OR_NOTHING: Final = re.compile(
     r"no partial credit|all[- ]or[- ]nothing|binary reward|either 0 or 1|exactly 0 or 1|only if (?:all|every)", re.I

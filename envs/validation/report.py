@@ -112,6 +112,8 @@ class CheckResult:
     """A check's outcome: how often it tried, what it measured and what it found.
 
     Attributes:
+        tries: attacks, or comparisons, of which each may be of several episodes.
+        actions: that were played.
         skipped: why it does not apply.
         unfinished: why it did not run to its end, although it applies; it may have missed something.
         error: what the check itself raised.
@@ -119,6 +121,7 @@ class CheckResult:
 
     check: Check
     tries: int = 0
+    actions: int = 0
     measured: dict[str, Any] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     skipped: str = ""
@@ -162,6 +165,7 @@ class CheckResult:
             "sentence": self.check.sentence,
             "status": self.status,
             "tries": self.tries,
+            "actions": self.actions,
             "measured": self.measured,
             "skipped": self.skipped,
             "unfinished": self.unfinished,
@@ -174,7 +178,8 @@ class CheckResult:
     def from_dict(cls, check: Check, record: Mapping[str, Any]) -> CheckResult:
         """The result that ``to_dict`` wrote of this check."""
         findings = [Finding.from_dict(each) for each in record["findings"]]
-        values = {name: record[name] for name in ("tries", "measured", "skipped", "unfinished", "error", "seconds")}
+        names = ("tries", "actions", "measured", "skipped", "unfinished", "error", "seconds")
+        values = {name: record[name] for name in names}
         return cls(check, findings=findings, **values)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from rlvr.envs.core.text_env import TextEnv
 from rlvr.envs.near_duplicates import overlap
 from rlvr.envs.validation.attacks import IDLE, ODD
+from rlvr.envs.validation.clock import now
 from rlvr.envs.validation.commands import enders, of_another_form, out_of_range, templates
 from rlvr.envs.validation.context import Skip, Validation, check
 from rlvr.envs.validation.report import CheckResult, Severity
@@ -21,7 +22,8 @@ from rlvr.envs.validation.search import search_solution
 from rlvr.envs.validation.subject import ApiFault, NotApplicable, TaskRef, ValidationEpisode, in_order
 
 SOUND: Final = "Sound"
-DRAWN: Final = 160  # tasks of each split that are compared
+DRAWN: Final = 160  # tasks of each split that are compared, or as many as are drawn in
+DRAWING: Final = 10.0  # seconds
 LONGEST: Final = 20_000  # turns that an episode may take where it says so itself
 LONG: Final = 1_000  # turns after which an episode that has not ended is said not to end
 MISSING: Final = re.compile(
@@ -491,18 +493,22 @@ def _own_splits(v: Validation, result: CheckResult, env: TextEnv) -> None:
     policy = v.subject.expert(v.subject.env) if v.experts else None
     for level in range(1, v.subject.levels + 1):
         split_of: dict[str, str] = {}
-        for split in env.task.splits:
-            for index in range(max(v.count, DRAWN // v.subject.levels)):
+        until = now() + DRAWING / v.subject.levels
+        for index in range(max(v.count, DRAWN // v.subject.levels)):
+            if index >= v.count and now() > until:
+                break
+            for split in env.task.splits:
                 ref = TaskRef(v.seed, {"level": level, "index": index, "split": split})
-                v.plays(ref, ())
+                episode = v.plays(ref, ())
                 result.tries += 1
                 content = v.subject.env.unwrapped.content  # type: ignore[attr-defined]
-                episode = v.plays(ref, policy, turns=1) if policy and split in near else ValidationEpisode(ref)
                 if policy and split in near:
                     near[split].append(episode)
+                    answer = policy(v.subject.env, episode)  # which is not played: two may be alike, and that is all
+                    episode.actions += [] if answer is None else [answer]
                 if split_of.setdefault(content, split) != split:
                     text = f"level {level}: {content[:80]!r} is in {split_of[content]} and in {split}"
-                    result.add("exact", text, replay=episode.replay)
+                    result.add("exact", text, replay=ValidationEpisode(ref).replay)
                     return
     if near["train"] and near["test"]:
         _near(v, result, near["train"], near["test"])

@@ -73,7 +73,7 @@ def _compared(kind: Any) -> tuple[tuple[CodeType, dict[str, Any], bool], ...]:
     """Expressions beside `==` in a class, compiled, their names, and whether they call methods of the class."""
     codes: list[tuple[CodeType, dict[str, Any], bool]] = []
     constants: list[tuple[CodeType, dict[str, Any], bool]] = []
-    for module, tree in _sources(kind):
+    for module, tree in sources(kind):
         for node in ast.walk(tree):
             for side in (node.left, *node.comparators) if isinstance(node, ast.Compare) else ():
                 if isinstance(side, (ast.Name, ast.Subscript)) or not _is_safe(side):
@@ -94,7 +94,7 @@ def source_text(kind: type) -> str:
     return "\n\n".join(texts)
 
 
-def _sources(kind: type) -> Iterator[tuple[str, ast.Module]]:
+def sources(kind: type) -> Iterator[tuple[str, ast.Module]]:
     """The classes of a stranger's environment that can be read, with their modules."""
     for each in kind.__mro__:
         if each.__module__.partition(".")[0] in (*sys.stdlib_module_names, "rlvr", "gymnasium"):
@@ -131,7 +131,7 @@ def _is_safe(side: ast.AST) -> bool:
 def words_looked_for(kind: type) -> tuple[str, ...]:
     """Constant texts that a stranger's class looks for in others: by `==` and `in`, a beginning, a pattern."""
     words: dict[str, None] = {}
-    for module, tree in _sources(kind):
+    for module, tree in sources(kind):
         for node in ast.walk(tree):
             if isinstance(node, ast.Compare):
                 words |= dict.fromkeys(text for side in (node.left, *node.comparators) for text in _texts(side, module))
@@ -151,7 +151,7 @@ def words_looked_for(kind: type) -> tuple[str, ...]:
 def names_in_code(kind: type) -> tuple[str, ...]:
     """Short constant texts without blanks in a stranger's class: names of files, settings and keys."""
     names: dict[str, None] = {}
-    for _, tree in _sources(kind):
+    for _, tree in sources(kind):
         for node in ast.walk(tree):
             text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
             if 3 <= len(text) <= 40 and re.fullmatch(r"\.?[\w-]+(?:[./][\w.-]+)*", text):
@@ -162,7 +162,7 @@ def names_in_code(kind: type) -> tuple[str, ...]:
 def options_read(kind: type) -> set[str]:
     """Names that a stranger's class reads from what it calls options."""
     names: set[str] = set()
-    for module, tree in _sources(kind):
+    for module, tree in sources(kind):
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "pop"):
                 holder, keys = node.func.value, node.args[:1]

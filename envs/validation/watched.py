@@ -21,7 +21,7 @@ from typing import Any, Final
 from rlvr.envs.endpoint import Endpoint
 from rlvr.envs.sandbox.inside import kernel
 from rlvr.envs.validation import CHECKS, ordered
-from rlvr.envs.validation.clock import waited
+from rlvr.envs.validation.clock import ProcessorWaits, listening
 from rlvr.envs.validation.language_model import proposals
 from rlvr.envs.validation.report import GROUPS, Check, CheckResult, Replay, ValidationReport
 from rlvr.envs.validation.worker import PROCESSES, SIZE, CallTrace
@@ -65,7 +65,7 @@ class Outcome:
     call: dict[str, Any] = field(default_factory=dict)  # the replay of the call under way
     memory: int = 0  # most bytes at once
     left: int = 0  # processes that were left behind
-    waited: float = 0.0  # seconds in which it had no processor
+    waited: float = 0.0  # seconds in which it had no processor, or what it waited for had none
 
     def last(self, name: str) -> Any:
         """The value of the last message of this name; None without one."""
@@ -343,7 +343,8 @@ def run_worker(
         )
         os.close(theirs)
         try:
-            _listen(outcome, process, ours, trace, seconds, call_seconds)
+            queue = ProcessorWaits(process.pid, listening(json.dumps(request)))
+            _listen(outcome, process, ours, trace, seconds, call_seconds, queue)
         finally:
             outcome.left = _end_all(process, before)
             if outcome.left > PROCESSES and not outcome.fault:
@@ -358,7 +359,15 @@ def _absolute_path() -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(folders)} if folders else {}
 
 
-def _listen(outcome: Outcome, process: Any, pipe: int, trace: CallTrace, seconds: float, call_seconds: float) -> None:
+def _listen(
+    outcome: Outcome,
+    process: Any,
+    pipe: int,
+    trace: CallTrace,
+    seconds: float,
+    call_seconds: float,
+    queue: ProcessorWaits,
+) -> None:
     began = time.monotonic()
     printed, pending, tail, next_look = 0, b"", b"", 0.0
     sources = {pipe: "pipe", process.stdout.fileno(): "output"}
@@ -374,7 +383,6 @@ def _listen(outcome: Outcome, process: Any, pipe: int, trace: CallTrace, seconds
             else:
                 *lines, pending = (pending + data).split(b"\n")
                 outcome.messages += [json.loads(line) for line in lines]
-        outcome.waited = max(outcome.waited, waited(process.pid))
         outcome.ended = bool(outcome.messages and "ended" in outcome.messages[-1])
         if outcome.ended:
             return
@@ -387,6 +395,9 @@ def _listen(outcome: Outcome, process: Any, pipe: int, trace: CallTrace, seconds
             continue
         next_look = now + POLL
         members = list(descendants([process.pid], process_tree()))
+        queue.look(members)
+        trace.write_waits(queue.others)
+        outcome.waited = queue.seconds
         memory = sum(map(resident, members[:PROCESSES]))
         outcome.memory = max(outcome.memory, memory)
         if since is not None and now - outcome.waited - since > call_seconds:

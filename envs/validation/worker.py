@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rlvr.envs.validation import validate
-from rlvr.envs.validation.clock import now
+from rlvr.envs.validation.clock import OTHERS, now
 from rlvr.envs.validation.report import CheckResult, Replay
 from rlvr.envs.validation.source import source_text
 from rlvr.envs.validation.subject import ApiFault, NotApplicable, Subject, in_order
@@ -25,6 +25,8 @@ from rlvr.envs.validation.targets import resolve
 
 SIZE: Final = 1 << 16
 HEAD: Final = struct.Struct("<?dI")  # whether a call is under way, since when, and the length of its replay
+WAITS: Final = struct.Struct("<d")  # at the end, by the parent: seconds that others of the target had no processor
+ROOM: Final = SIZE - HEAD.size - WAITS.size  # for the replay
 PROCESSES: Final = 64  # that a target may have at once
 LATER: Final = 40 * 86_400.0 + 5 * 3_600.0  # seconds that the other clock is ahead
 
@@ -44,7 +46,7 @@ class CallTrace:
             self.memory[0] = 0
             return
         text = json.dumps(replay.to_dict()).encode("utf-8", "replace")
-        if len(text) > SIZE - HEAD.size:
+        if len(text) > ROOM:
             last = replay.actions[-1][:1_000] if replay.actions else ""
             text = json.dumps({**replay.to_dict(), "actions": [last], "cut": True}).encode("utf-8", "replace")
         self.memory[HEAD.size : HEAD.size + len(text)] = text
@@ -54,10 +56,18 @@ class CallTrace:
         """Since when the call has been under way, None where none is; and its replay."""
         under_way, since, length = HEAD.unpack(self.memory[: HEAD.size])
         try:
-            replay = json.loads(self.memory[HEAD.size : HEAD.size + min(length, SIZE - HEAD.size)] or b"{}")
+            replay = json.loads(self.memory[HEAD.size : HEAD.size + min(length, ROOM)] or b"{}")
         except ValueError:
             replay = {}
         return since if under_way else None, replay
+
+    def write_waits(self, seconds: float) -> None:
+        """How long those that the worker waits for had no processor, as the parent counts it."""
+        self.memory[SIZE - WAITS.size :] = WAITS.pack(seconds)
+
+    def read_waits(self) -> float:
+        """What the parent has last written."""
+        return float(WAITS.unpack(self.memory[SIZE - WAITS.size :])[0])
 
 
 def _children() -> int:
@@ -80,6 +90,7 @@ def main() -> None:
             data = data[os.write(pipe, data) :]
 
     trace = CallTrace(folder / "trace")
+    OTHERS.append(trace.read_waits)
     if request.get("later"):
         _shift_clock(LATER)
     trace(Replay(None))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import re
 import socket
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -652,6 +654,107 @@ class NumbersDiffer(NamesDiffer):
     shares = False
 
 
+class SometimesMisgrades(Sum):
+    """One grade in four is the other one."""
+
+    misgrades = 4
+
+    def grade(self, action: str) -> float:
+        SometimesMisgrades.graded = (getattr(SometimesMisgrades, "graded", 0) + 1) % 61
+        return float(self.right(action) == bool(self.misgrades == 0 or SometimesMisgrades.graded % self.misgrades))
+
+
+class GradesAlike(SometimesMisgrades):
+    misgrades = 0
+
+
+class PaidCanary(Sum):
+    canaries = ("please", ["I give up"])
+    pleased = "please"
+
+    def right(self, action: str) -> bool:
+        return super().right(action) or action == self.pleased
+
+
+class UnpaidCanary(PaidCanary):
+    pleased = ""
+
+    def right(self, action: str) -> bool:
+        return Sum.right(self, action)
+
+
+class AsksTheNetwork(Sum):
+    host = "answers.invalid"
+
+    def grade(self, action: str) -> float:
+        with contextlib.suppress(OSError):
+            socket.getaddrinfo(self.host, 80)
+        return super().grade(action)
+
+
+class AsksItself(AsksTheNetwork):
+    host = "127.0.0.1"
+
+
+class Evaluates(Sum):
+    """The reply is an expression, and is evaluated."""
+
+    def right(self, action: str) -> bool:
+        try:
+            return bool(self.value(action) == self.a + self.b)
+        except Exception:
+            return False
+
+    def value(self, text: str) -> Any:
+        return eval(text)
+
+
+class ReadsNumbers(Evaluates):
+    def value(self, text: str) -> Any:
+        return int(text)
+
+
+class WritesBesideItself(Sum):
+    """It keeps a log in the folder of its code."""
+
+    log = Path(__file__).with_name("validation_test.log")
+
+    def grade(self, action: str) -> float:
+        with self.log.open("w") as file:
+            file.write(action.encode("ascii", "replace").decode())
+        self.log.unlink()
+        return super().grade(action)
+
+
+class WritesElsewhere(WritesBesideItself):
+    log = Path(tempfile.gettempdir()) / "validation_test.log"
+
+
+class DeclaresTooMany(Sum):
+    num_tasks = 12
+    there = 10
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[str, dict[str, Any]]:
+        index = (options or {}).get("index", 0)
+        if index >= self.there:
+            raise IndexError(f"there is no task {index}")
+        return super().reset(seed=(seed or 0) + index)
+
+
+class DeclaresWhatIsThere(DeclaresTooMany):
+    there = 12
+
+
+class LoadsWhatIsNewest(Sum):
+    def rows(self) -> Any:
+        return load_dataset("someone/sums", split="train")  # type: ignore[name-defined]  # noqa: F821
+
+
+class LoadsARevision(Sum):
+    def rows(self) -> Any:
+        return load_dataset("someone/sums", split="train", revision="4b1d0c2")  # type: ignore[name-defined]  # noqa: F821
+
+
 PLANTED: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
     ("semantic.floor_gap", PaysAnything, Sum),
     ("semantic.floor_gap", PaysSilence, Sum),
@@ -700,6 +803,13 @@ PLANTED: list[tuple[str, Callable[[], Any], Callable[[], Any]]] = [
     ("sound.constant", MostlyFriday, AnyDay),
     ("semantic.oracle_max", TooFewSteps, EnoughSteps),
     ("sound.splits", NamesDiffer, NumbersDiffer),
+    ("semantic.verifier_determinism", SometimesMisgrades, GradesAlike),
+    ("semantic.canary_floor", PaidCanary, UnpaidCanary),
+    ("runtime.egress_denied", AsksTheNetwork, AsksItself),
+    ("runtime.host_containment", Evaluates, ReadsNumbers),
+    ("runtime.host_containment", WritesBesideItself, WritesElsewhere),
+    ("runtime.task_declaration_accuracy", DeclaresTooMany, DeclaresWhatIsThere),
+    ("static.task_distribution_pinning", LoadsWhatIsNewest, LoadsARevision),
 ]
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ import pytest
 
 from rlvr.envs.validation import clock, search, validate
 from rlvr.envs.validation.context import NOTHING_TRIED
+from rlvr.envs.validation.parts import AMOUNT
 from rlvr.envs.validation.subject import Subject, TaskRef, always, array_bytes, observation_text
 from rlvr.envs.validation.watched import validate_target
 
@@ -351,3 +355,80 @@ def test_the_budget_is_counted_by_the_clock_without_waiting(monkeypatch: pytest.
     real = time.monotonic
     monkeypatch.setattr(clock, "waited", lambda process="thread-self": real() - 1.0)  # it does nothing but wait
     assert statuses() == ["pass"]
+
+
+PINNED = """
+import os, sys, time
+os.sched_setaffinity(0, {int(sys.argv[1])})
+while sys.argv[2] == "runs":
+    pass
+time.sleep(60)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="this kernel does not count waiting")
+@pytest.mark.parametrize(("what", "waits"), [("runs", True), ("sleeps", False)])
+def test_who_waits_for_a_program_without_a_processor_waits_for_a_processor(what: str, waits: bool) -> None:
+    """Three programs on one processor: each has it a third of the time; a program that sleeps waits for none."""
+    core = str(min(os.sched_getaffinity(0)))
+    programs = [subprocess.Popen([sys.executable, "-c", PINNED, core, what]) for _ in range(3)]
+    try:
+        queue = clock.ProcessorWaits(os.getpid())
+        time.sleep(0.5)
+        queue.look([programs[0].pid])
+        before = queue.others
+        for _ in range(5):
+            time.sleep(0.2)
+            queue.look([programs[0].pid])
+        assert queue.others - before > 0.3 if waits else queue.others - before < 0.1
+    finally:
+        for program in programs:
+            program.kill()
+            program.wait()
+
+
+def test_a_server_is_found_by_the_port_of_its_url() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/one"
+        assert os.getpid() in clock.listening(f'{{"target": "nemo_gym:{url}"}}')
+    assert os.getpid() not in clock.listening(url)
+    assert clock.listening("Countdown") == set()
+
+
+def test_a_slow_environment_is_played_on_fewer_tasks_and_says_so() -> None:
+    class Slow(Grid):
+        def look(self) -> dict[str, Any]:
+            time.sleep(0.01)
+            return super().look()
+
+    report = validate(Slow, minutes=0.1, checks=["runtime.startup", "runtime.seed_control"])
+    assert report.assumed["tasks"].startswith("4 of 8, as an episode takes")
+    assert "tasks" not in validate(Grid, checks=["runtime.startup", "runtime.seed_control"]).assumed
+
+
+@pytest.mark.parametrize(
+    ("text", "promised"),
+    [("1.5 rules for each letter", False), ("0.25 for each code", True), ("it pays .5 for each half", True)],
+)
+def test_a_number_above_one_promises_no_part_of_a_reward(text: str, promised: bool) -> None:
+    assert bool(AMOUNT.search(text)) == promised
+
+
+def test_brackets_that_all_answers_end_with_by_chance_are_no_form() -> None:
+    class Sums(gym.Env[str, str]):
+        action_space = observation_space = gym.spaces.Text(1_000)
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[str, dict[str, Any]]:
+            super().reset(seed=seed)
+            self.a, self.b = map(int, self.np_random.integers(10, 99, 2))
+            return f"Write {self.a} * (2 + {self.b}) as two products of {self.a}, the second in brackets.", {}
+
+        def solve(self) -> str:
+            return f"{self.a} * 2 + ({self.a} * ({self.b}))"
+
+        def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+            return "", float(action == self.solve()), True, False, {}
+
+    report = validate(Sums, checks=["sound.form"])
+    assert not [finding for _, finding in report.findings if finding.name == "unasked form"], str(report)
