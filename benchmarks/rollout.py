@@ -1,7 +1,8 @@
 """What the rollout loop costs beside the environment and the agent, in CPU-microseconds a turn.
 
 ``python benchmarks/rollout.py`` measures this checkout; ``--beside FOLDER`` another checkout as well, in alternating
-rounds, each in a process of its own; ``--out benchmarks/results`` writes the figures.
+rounds, each in a process of its own; ``--out benchmarks/results`` writes the figures. ``--states`` measures what
+it costs to find equal states, for `gigpo` and `gigpo_state`, beside the rollout that they are found in.
 
 The environment does nothing and the agent gives one constant reply. What both cost when they are called by hand is
 subtracted, so what is left is the loop: the record of the episode, the conversation, the hand-over to the environment's
@@ -15,6 +16,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,20 @@ CASES: dict[str, dict[str, Any]] = {
 }
 GUESSING = "GuessNumber, 256 at once"
 UNITS = {GUESSING: "episodes of 4 turns per CPU-second, environment included, higher is better"}
+
+
+# Two games, a hidden number, a world to search, a database, a world of services, a calculator: the constant replies.
+STATES = {
+    "FrozenLake": r"\boxed{right}",
+    "TicTacToe": r"\boxed{a1}",
+    "GuessNumber": r"\boxed{0}",
+    "WorldSearch": r"\boxed{x}",
+    "SQL": "x",
+    "ServiceDesk": "x",
+    "Calculator": "<tool>1+1</tool>",
+}
+TASKS, GROUP, STATES_TURNS = 8, 8, 4
+AGENTS = ("rlvr/tiny", "a constant reply")
 
 
 class Nothing(gym.Env[str, str]):
@@ -78,16 +94,78 @@ def measure() -> dict[str, float]:
     return rates
 
 
+def measure_states(name: str, rounds: int, folder: Path) -> list[Table]:
+    """CPU of rollouts of the smallest language model and of a constant reply, and of the states of their episodes."""
+    from whole_runs import Silent
+
+    from rlvr.agents import ConstantAgent
+    from rlvr.algorithms.advantages.turn_baselines import observed_states, true_states
+    from rlvr.algorithms.config import load_config
+    from rlvr.algorithms.recipe.advantage import Played
+    from rlvr.algorithms.sampling.collect import TaskOrder
+    from rlvr.algorithms.train.run import Trainer
+
+    env = {"id": f"rlvr/{name}-v0", "level": 1, "system": False, "settings": {"max_turns": STATES_TURNS}}
+    sampling = {"max_new_tokens": 16, "max_length": 2048}
+    config = {"model": {"name": "rlvr/tiny"}, "algorithm": "gigpo_state", "env": env, "sampling": sampling}
+    run = Trainer(load_config({**config, "prompts": TASKS, "group_size": GROUP, "out": str(folder / name)}), Silent())
+    unit = f"CPU-microseconds a turn, at most {STATES_TURNS} turns, {TASKS} tasks of {GROUP} episodes"
+    tables = [Table(f"{name}, {agent}", unit, "rollout") for agent in AGENTS]
+    try:
+        run.prepare()
+        for number in range(rounds):
+            for table, agent in zip(tables, (run.play_agent(greedy=False), ConstantAgent(STATES[name])), strict=True):
+                rollout = run.rollout_of(agent, "train")
+                order = TaskOrder(rollout.env.unwrapped, f"round {number}", 0)
+                requests = [
+                    order.request(index, level=1, group=index, sample=sample, salt="states")
+                    for index in range(TASKS)
+                    for sample in range(GROUP)
+                ]
+                start = time.process_time()
+                played = Played(rollout(requests), [0.0] * len(requests))
+                spent = {"rollout": time.process_time() - start}
+                for what, gather in (("gigpo", observed_states), ("gigpo_state", true_states)):
+                    start = time.process_time()
+                    gather(played, run.method.sources)
+                    spent[what] = time.process_time() - start
+                for what, seconds in spent.items():
+                    table.add(what, seconds * 1e6 / sum(len(episode.turns) for episode in played.episodes))
+    finally:
+        run.close()
+    return tables
+
+
+def states(rounds: int, out: Path | None) -> None:
+    """The costs of equal states for each id, and the largest share of a rollout."""
+    with tempfile.TemporaryDirectory() as folder:
+        of_ids = [measure_states(name, rounds, Path(folder)) for name in STATES]
+    largest = {
+        f"largest share of a rollout, {what}, {agent}": f"{max(1 / of_id[k].ratio(what) for of_id in of_ids):.1%}"
+        for k, agent in enumerate(AGENTS)
+        for what in ("gigpo", "gigpo_state")
+    }
+    tables = [table for of_id in of_ids for table in of_id]
+    if out:
+        write_results("rollout_states", tables, largest, out)
+    else:
+        print("\n".join(table.markdown() for table in tables), largest)
+
+
 def main() -> None:
     """Measure in alternating rounds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--beside", type=Path, help="another checkout, measured in alternating rounds")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--out", type=Path, help="where rollout.json and rollout.md go")
+    parser.add_argument("--states", action="store_true", help="the cost of equal states beside rollouts, and no other")
+    parser.add_argument("--out", type=Path, help="where the results go")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         print(json.dumps(measure()))
+        return
+    if options.states:
+        states(options.rounds, options.out)
         return
     checkouts = {"here": ROOT} | ({"beside": options.beside.resolve()} if options.beside else {})
     rounds: dict[str, list[dict[str, float]]] = {name: [] for name in checkouts}

@@ -350,9 +350,12 @@ def options_of(episode: Episode) -> dict[str, Any] | None:
     return {name: value for name, value in options.items() if value is not None} or None
 
 
-def replay(env: Env, episode: Episode) -> Iterator[tuple[Turn, Any]]:
-    """Play an episode again: each turn with what the environment observes before it; the last action is not played."""
-    observation, _ = env.reset(seed=episode.seed, options=options_of(episode))
+def replay(env: Env, episode: Episode, first: Any = None) -> Iterator[tuple[Turn, Any]]:
+    """Play an episode again: each turn with what the environment observes before it; the last action is not played.
+
+    ``first`` is what a reset to this task has observed; without it the environment is reset.
+    """
+    observation = env.reset(seed=episode.seed, options=options_of(episode))[0] if first is None else first
     for number, turn in enumerate(episode.turns):
         if number:
             observation = env.step(episode.turns[number - 1].action)[0]

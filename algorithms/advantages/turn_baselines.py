@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
-from rlvr.agents.driver.episode_loop import replay
-from rlvr.agents.episode import Episode
+from rlvr.agents.driver.episode_loop import options_of, replay
+from rlvr.agents.episode import Episode, Turn
 from rlvr.algorithms.advantages.gather import ragged_ints, turns
 from rlvr.algorithms.advantages.group_baselines import group_z
 from rlvr.algorithms.advantages.token_rewards import mask_of, why
@@ -100,7 +100,10 @@ def true_states(played: Played, sources: Sources) -> dict[str, Any]:
     A snapshot counts its turns, as the turns that are left are part of the state. A state that cannot be had or
     compared is equal to no other, with a warning.
     """
-    states = [list(_snapshots(sources.env, episode)) for episode in played.episodes]  # [B] of at most [K]
+    resets: dict[
+        str, tuple[TextEnv, Any]
+    ] = {}  # of each task one: to generate a world may cost more than to play in it
+    states = [list(_snapshots(sources.env, episode, resets)) for episode in played.episodes]  # [B] of at most [K]
     missing = [len(e.turns) - len(keys) for e, keys in zip(played.episodes, states, strict=True)]
     if any(missing):
         warnings.warn(
@@ -113,16 +116,14 @@ def true_states(played: Played, sources: Sources) -> dict[str, Any]:
     return {"state": _numbered(states)}
 
 
-def _snapshots(env: Any, episode: Episode) -> Iterator[Hashable]:
+def _snapshots(env: Any, episode: Episode, resets: dict[str, tuple[TextEnv, Any]]) -> Iterator[Hashable]:
     """What can be compared of the state before each turn, until the environment fails or plays differently."""
     if not isinstance(env, TextEnv):
         return
-    twin = env.spawn()
-    turns = replay(twin, episode)
+    turns = _played_again(env, episode, resets)
     while True:
         try:
-            turn, observation = next(turns)
-            snapshot = twin.get_state()
+            turn, observation, snapshot = next(turns)
         except StopIteration:
             return
         except Exception:  # a task raises anything in its calls; the run goes on, and says how many states are missing
@@ -131,6 +132,19 @@ def _snapshots(env: Any, episode: Episode) -> Iterator[Hashable]:
         if text_of(observation) != turn.observation or not _hashable(key):
             return
         yield key
+
+
+def _played_again(
+    env: TextEnv, episode: Episode, resets: dict[str, tuple[TextEnv, Any]]
+) -> Iterator[tuple[Turn, Any, Any]]:
+    task = f"{episode.seed} {options_of(episode)}"
+    if task not in resets:
+        fresh = env.spawn()
+        resets[task] = fresh, fresh.reset(seed=episode.seed, options=options_of(episode))[0]
+    begun, first = resets[task]
+    twin = begun.fork()
+    for turn, observation in replay(twin, episode, first):
+        yield turn, observation, twin.get_state()
 
 
 def _hashable(key: object) -> bool:
