@@ -30,7 +30,7 @@ from rlvr.agents.evaluation.reward_hacking import reply_key
 from rlvr.agents.evaluation.summary import CUT, NO_REPLY
 from rlvr.envs.core.json_text import load_json
 
-VERSION = 9
+VERSION = 10
 CHECK = 200  # lines between two looks at the clock
 SECONDS = 1.0  # between two commits
 HASH_BYTES = 64 << 20  # of words that FTS5 holds before it writes a segment
@@ -64,7 +64,7 @@ CREATE INDEX by_choice ON episodes(source, phase, env, split, level, status, sto
 CREATE INDEX by_characters ON episodes(characters);
 CREATE INDEX by_flaws ON episodes(flaws, replies, cut, unread);
 CREATE TABLE figures(source TEXT PRIMARY KEY, state TEXT, body TEXT);
-CREATE VIRTUAL TABLE words USING fts5(body, content='', columnsize=0);
+CREATE VIRTUAL TABLE words USING fts5(body, content='', columnsize=0, prefix='3');
 """
 COLUMNS = (
     "file number start length source phase step env split level status reward success turns tokens characters stop "
