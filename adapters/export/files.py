@@ -15,6 +15,7 @@ from typing import IO, Any
 from rlvr.adapters.export.atif import atif_record, turn_images
 from rlvr.adapters.export.chat import Record, chat_record, has_images, openai_record, whole_pairs
 from rlvr.adapters.export.every_eval_ever import evaluation_record
+from rlvr.adapters.export.inspect_log import write_log
 from rlvr.adapters.export.otel import spans_record
 from rlvr.adapters.rows import MISSING_PYARROW
 from rlvr.agents.episode import Episode
@@ -31,7 +32,8 @@ from rlvr.envs.core.files import (
     write_whole,
 )
 
-FORMATS = ("chat", "openai", "atif", "otel", "every-eval-ever")
+FORMATS = ("chat", "openai", "atif", "otel", "every-eval-ever", "inspect")
+EVALUATIONS = {"every-eval-ever": ".json", "inspect": ".eval"}  # forms of whole evaluations, and how their files end
 BATCH = 1_000  # rows of Parquet that are made at once
 
 
@@ -51,9 +53,9 @@ def check_target(out: Path, form: str) -> None:
             raise ValueError(f"trajectories are written to X.jsonl or to a folder, a file each; not {out.name!r}")
         if not out.suffix:
             require_new_folder(out)
-    elif form == "every-eval-ever":
-        if out.suffix != ".json":
-            raise ValueError(f"a record of an evaluation is written to X.json, not {out.name!r}")
+    elif form in EVALUATIONS:
+        if out.suffix != EVALUATIONS[form]:
+            raise ValueError(f"{form} is written to X{EVALUATIONS[form]}, not {out.name!r}")
     elif out.suffix not in (".jsonl", ".parquet"):
         raise ValueError(f"episodes are written to X.jsonl or X.parquet, not {out.name!r}")
     if form in ("openai", "otel") and out.suffix == ".parquet":
@@ -118,6 +120,11 @@ def _write_file(episodes: Iterable[Episode], out: Path, form: str) -> int:
     if form == "chat":
         with _chats(episodes, out) as chats:
             return _write_parquet(*chats, out) if out.suffix == ".parquet" else _write_lines(chats[0], out)
+    if form == "inspect":
+        with _draft(out, "xb") as file:
+            if not (count := write_log(episodes, file)):
+                raise _Nothing
+            return count
     if form == "openai":
         return _write_lines((whole_pairs(openai_record(episode)) for episode in episodes), out)
     return _write_lines(map({"atif": atif_record, "otel": spans_record}[form], episodes), out)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
 from rlvr.adapters.export.atif import NotOurs, episode_of
-from rlvr.adapters.viewer.foreign import READERS, trace_of
+from rlvr.adapters.export.inspect_log import episode_of_sample
+from rlvr.adapters.viewer.foreign import READERS, inspect_records, log_traces, read_inspect, trace_of
 from rlvr.adapters.viewer.traces import THINK, ChatMessage, NotATrace, Trace
 from rlvr.agents.conversation import Message, StopReason, TokenSequence
 from rlvr.agents.episode import Episode, Turn
@@ -34,6 +36,11 @@ def read_file(path: Path, problems: list[str]) -> Iterator[Episode | NotAnEpisod
         ImportError: what reads the file is missing.
         ValueError: the file, or a line of it, is none that is read here.
     """
+    if READERS.get(path.suffix) is read_inspect:
+        for record, evaluation in inspect_records(path):
+            ours = _ours(record)
+            yield from (ours,) if ours is not None else map(_episode, log_traces(record, evaluation))
+        return
     if path.suffix in READERS:
         for trace in READERS[path.suffix](path):
             yield _episode(trace)
@@ -54,13 +61,17 @@ def _of_line(line: bytes, number: int, path: Path) -> Episode | NotAnEpisode:
     if not isinstance(record, dict) or ("env_id" in record and isinstance(record.get("turns"), list)):
         return episode_of_line(line, number, path)
     try:
-        return episode_of(record)
-    except NotOurs:
-        pass
-    try:
-        return _episode(trace_of(record))
+        return _ours(record) or _episode(trace_of(record))
     except NotATrace as error:
         raise ValueError(f"line {number} of {path} is not an episode: {error}") from error
+
+
+def _ours(record: Any) -> Episode | None:
+    """The episode that `rlvr export` wrote as a trajectory or as a sample of Inspect."""
+    for read in (episode_of, episode_of_sample) if isinstance(record, dict) else ():
+        with suppress(NotOurs):
+            return read(record)
+    return None
 
 
 def _episode(trace: Trace) -> Episode | NotAnEpisode:

@@ -13,6 +13,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +131,12 @@ def completion_trace(record: Mapping[str, Any]) -> Trace:
 
 
 def inspect_trace(record: Mapping[str, Any]) -> Trace:
-    """A sample of an Inspect log."""
+    """A sample of an Inspect log; one that `rlvr export` wrote is shown as its episode is."""
+    from rlvr.adapters.export.atif import NotOurs  # imports every tool, and few files need it
+    from rlvr.adapters.export.inspect_log import episode_of_sample
+
+    with suppress(NotOurs, KeyError, TypeError, ValueError, AttributeError):  # somebody changed it since
+        return episode_trace(episode_of_sample(record).to_dict(), "inspect")
     trace = Trace("inspect", messages=messages_of(record["messages"]), key=text_of(record.get("id")))
     trace.group, trace.sample = whole_of(record.get("id")), whole_of(record.get("epoch")) or 0
     for name, score in mapping_of(record.get("scores")).items():
@@ -165,7 +171,23 @@ def inspect_trace(record: Mapping[str, Any]) -> Trace:
 
 
 def read_inspect(path: Path) -> Iterator[Trace]:
-    """The samples of an Inspect log, ``.eval`` or ``.json``; of another tool's ``.json``, what that holds.
+    """The traces of `inspect_records`."""
+    for record, evaluation in inspect_records(path):
+        yield from log_traces(record, evaluation)
+
+
+def log_traces(record: Any, evaluation: Mapping[str, Any]) -> Iterator[Trace]:
+    """The traces of what `inspect_records` yields: one, but for a log of tinker-cookbook."""
+    if not evaluation and is_logtree(record):
+        yield from logtree_traces(record)
+        return
+    trace = trace_of(record)
+    trace.env = trace.env or text_of(evaluation.get("task"))
+    yield trace
+
+
+def inspect_records(path: Path) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+    """The samples of an Inspect log, ``.eval`` or ``.json``, with its evaluation; another tool's ``.json`` as it is.
 
     Raises:
         ImportError: zstandard is missing.
@@ -173,22 +195,19 @@ def read_inspect(path: Path) -> Iterator[Trace]:
     """
     if path.suffix == ".json":
         log = load_json(path.read_bytes())
-        if isinstance(log, dict) and is_atif(log):
-            yield trace_of(log)
-            return
-        if isinstance(log, dict) and is_logtree(log):
-            yield from logtree_traces(log)
+        if isinstance(log, dict) and (is_atif(log) or is_logtree(log)):
+            yield log, {}
             return
         if not isinstance(log, dict) or "eval" not in log:
             raise ValueError(f"{path.name} is no log of Inspect, log of tinker-cookbook or trajectory of Harbor (ATIF)")
         for sample in log.get("samples") or []:
-            yield _named(trace_of(sample), log["eval"])
+            yield sample, mapping_of(log["eval"])
         return
     try:
         with zipfile.ZipFile(path) as packed:
             header = _entry(packed, "header.json" if "header.json" in packed.namelist() else "_journal/start.json")
             for name in sorted(name for name in packed.namelist() if name.startswith("samples/")):
-                yield _named(trace_of(_entry(packed, name)), header.get("eval", {}))
+                yield _entry(packed, name), mapping_of(header.get("eval"))
     except (zipfile.BadZipFile, NotImplementedError, KeyError, EOFError, struct.error) as error:
         raise ValueError(f"{path.name} cannot be read as a log of Inspect: {error}") from error
 
@@ -225,11 +244,6 @@ def _zstandard(packed: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
     if len(data) != entry.file_size or zlib.crc32(data) != entry.CRC:
         raise ValueError(f"{entry.filename} is damaged")
     return data
-
-
-def _named(trace: Trace, evaluation: Any) -> Trace:
-    trace.env = text_of(mapping_of(evaluation).get("task"))
-    return trace
 
 
 def read_parquet(path: Path) -> Iterator[Trace]:

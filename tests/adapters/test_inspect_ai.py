@@ -9,14 +9,27 @@ import math
 import os
 import subprocess
 import sys
+import tempfile
+import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
 
 from rlvr.adapters import initial_messages, rows
 from rlvr.adapters import testing as kit
+from rlvr.adapters.export.chat import openai_record
+from rlvr.adapters.export.foreign import read_file
+from rlvr.adapters.export.inspect_log import write_log
 from rlvr.adapters.serving.loopback import LoopbackServer
+from rlvr.adapters.viewer.foreign import read_inspect
+from rlvr.agents import Episode, summarise
+from rlvr.agents.evaluation import read_episodes, write_episodes
+from rlvr.cli import main
 from rlvr.envs import Verdict
+
+from ..agents.test_episode import EPISODE
 
 HERE = importlib.util.find_spec("inspect_ai") is not None
 SAY = f"{kit.MODULE}:{kit.SAY}"
@@ -26,6 +39,37 @@ SAY = f"{kit.MODULE}:{kit.SAY}"
 def test_a_missing_inspect_is_one_clear_error():
     with pytest.raises(ImportError, match=r"pip install 'inspect-ai>=0\.3\.285,<0\.4'"):
         importlib.import_module("rlvr.adapters.suites.inspect_ai")
+
+
+@given(EPISODE.filter(lambda episode: episode.verdict is not None))
+def test_an_episode_comes_back_from_a_log(episode):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.eval"
+        with path.open("xb") as file:
+            assert write_log([episode], file) == 1
+        (again,) = read_file(path, [])
+        (trace,) = read_inspect(path)
+    assert json.dumps(again.to_dict()) == json.dumps(episode.to_dict())
+    assert trace.key == episode.key
+
+
+def test_a_log_is_of_one_agent_and_no_fault_is_a_score(tmp_path, capsys):
+    made = [Episode("e/E-v0", "a", 0, verdict=Verdict(0.0, "env_error", reason="on purpose"), agent={"model": "m"})]
+    made.append(Episode("e/E-v0", "b", 0, verdict=Verdict(1.0, "correct"), agent={"model": "m"}))
+    write_episodes(tmp_path / "one.jsonl", made)
+    write_episodes(tmp_path / "two.jsonl", [replace(made[1], agent={"model": "n"})])
+    files, out = [str(tmp_path / "one.jsonl"), str(tmp_path / "two.jsonl")], str(tmp_path / "x.eval")
+    assert main(["export", *files, "--format", "inspect", "--out", out]) == 2
+    assert "of one model with one sampling, not of m and n" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir() if "eval" in path.name] == []
+    assert main(["export", files[0], "--format", "inspect", "--out", out]) == 0
+    with zipfile.ZipFile(out) as packed:
+        samples = [json.loads(packed.read(name)) for name in packed.namelist() if name.startswith("samples/")]
+        (score, _) = json.loads(packed.read("header.json"))["results"]["scores"]
+    assert [sample.get("error", {}).get("message") for sample in samples] == ["env_error: on purpose", None]
+    assert [bool(sample["scores"]) for sample in samples] == [False, True]
+    assert (score["metrics"]["mean"]["value"], score["unscored_samples"]) == (0.0, 1)
+    assert len({sample["id"] for sample in samples}) == 2  # one task, played twice
 
 
 pytestmark_foreign = [pytest.mark.foreign, pytest.mark.skipif(not HERE, reason="Inspect is not installed")]
@@ -58,6 +102,42 @@ def metrics(log):
 
 class TestUnderInspect:
     pytestmark = pytestmark_foreign
+
+    def test_it_reads_our_logs_and_what_it_writes_again_is_ours(self, tmp_path):
+        from inspect_ai.log import read_eval_log, read_eval_log_sample_summaries, write_eval_log
+
+        played, log = tmp_path / "played.jsonl", tmp_path / "log.eval"
+        envs = ["--env", "rlvr/Calculator-v0", "--env", "rlvr/SQL-v0", "--env", "rlvr/GuessNumber-v0"]
+        assert main(["eval", *envs, "--agent", "expert", "--episodes", "4", "--out", str(played)]) == 0
+        episodes = read_episodes(played)
+        image = replace(episodes[0].turns[0], image="data:image/png;base64,iVBORw0KGgo=")
+        thought = replace(image, observation="on", action="<think>so</think>yes", image="")
+        episodes.append(replace(episodes[0], key="more", sample=1, turns=[image, thought], final_observation="end"))
+        episodes.append(replace(episodes[1], key="fault", sample=1, verdict=Verdict(0.0, "env_error")))
+        write_episodes(played, episodes)
+        assert main(["export", str(played), "--format", "inspect", "--out", str(log)]) == 0
+        read = read_eval_log(str(log))
+        figures = summarise(episodes)
+        scores = {score.name: score for score in read.results.scores}
+        assert (scores["success"].metrics["accuracy"].value, scores["success"].unscored_samples) == (figures.success, 1)
+        assert scores["verified_return"].metrics["mean"].value == figures.reward
+        assert (read.eval.model, read.status) == (episodes[0].agent["model"], "success")
+        assert len(read_eval_log_sample_summaries(str(log))) == len(read.samples) == len(episodes)
+        samples = {json.loads(sample.store["rlvr"])["key"]: sample for sample in read.samples}
+        for episode in episodes:
+            sample = samples[episode.key]
+            roles = [message["role"] for message in openai_record(episode)["messages"]]
+            assert [each.role for each in sample.messages] == roles + ["user"] * bool(episode.final_observation)
+            assert (sample.error is None) == episode.valid == bool(sample.scores)
+            texts = [each.text for each in sample.messages]
+            assert all(turn.action.rpartition("</think>")[2] in texts for turn in episode.turns)
+        assert samples["more"].messages[1].content[1].type == "image"
+        assert samples["more"].messages[-2].content[0].reasoning == "so"
+        for again in (log, tmp_path / "again.eval", tmp_path / "again.json"):
+            if again != log:
+                write_eval_log(read, str(again))
+            back = {each.key: each.to_dict() for each in read_file(again, [])}
+            assert back == {each.key: each.to_dict() for each in episodes}
 
     def test_the_adapter_conforms(self, tmp_path):
         from inspect_ai import Task

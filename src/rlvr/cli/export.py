@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rlvr.adapters.export.selection import Filter, Selection
     from rlvr.agents import Episode
 
-EVALUATION = "every-eval-ever"
+EVALUATIONS = ("every-eval-ever", "inspect")
 EPISODES_ONLY = ("success", "min_reward", "env", "best_of", "dedupe", "max_turns", "max_tokens")
 
 
@@ -32,8 +32,9 @@ def export(options: argparse.Namespace, rest: list[str]) -> int:
     if targets:
         return _environment(options, targets[0])
     wanted = _wanted(options)
-    if options.format == EVALUATION and wanted != Filter():
-        raise ValueError(f"--format {EVALUATION} is of whole evaluations: leave the filters out")
+    is_whole = options.format in EVALUATIONS
+    if is_whole and wanted != Filter():
+        raise ValueError(f"--format {options.format} is of whole evaluations: leave the filters out")
     check_target(options.out, options.format)
     selection = Selection()
     files: list[Path] = []
@@ -45,9 +46,9 @@ def export(options: argparse.Namespace, rest: list[str]) -> int:
             raise ValueError(f"{options.out} is what is exported: give another --out")
     require_new_files(options.out, options.format, options.force, "--force")
     episodes = read_all(files, selection) if options.expert is None else _demonstrated(options)
-    taken = episodes if options.format == EVALUATION else selection.take(episodes, wanted)
+    taken = episodes if is_whole else selection.take(episodes, wanted)
     written = write(taken, options.out, options.format, force=options.force)
-    selection.seen += written * (options.format == EVALUATION)
+    selection.seen += written * is_whole
     for problem in selection.problems:
         print(f"rlvr: {problem}", file=sys.stderr)
     if not written:
@@ -196,15 +197,15 @@ def add_parsers(commands: Any) -> None:
         "--out",
         type=Path,
         required=True,
-        help=f"X.jsonl or X.parquet; a new folder for atif and other suites; X.json for {EVALUATION}",
+        help="X.jsonl or X.parquet; a new folder for atif and other suites; X.json, X.eval for evaluations",
     )
     exporting.add_argument(
         "--format",
-        choices=("chat", "openai", "atif", "otel", EVALUATION),
+        choices=("chat", "openai", "atif", "otel", *EVALUATIONS),
         default="chat",
         help="chat: messages as played, and reward; openai: for its fine-tuning; atif: Harbor's trajectories; "
         "otel: OpenTelemetry's spans; "
-        f"{EVALUATION}: the figures of an evaluation",
+        "every-eval-ever: the figures of an evaluation; inspect: an evaluation as its log",
     )
     exporting.add_argument("--expert", metavar="ID", help="export the expert's episodes in an environment instead")
     exporting.add_argument("--harbor", metavar="ID", help="export an environment's tasks as folders of Harbor instead")
