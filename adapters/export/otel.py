@@ -1,9 +1,10 @@
 """Episodes as OpenTelemetry's spans, in lines of OTLP's JSON: a request for ``/v1/traces`` each.
 
 Names are those of the semantic conventions of generative AI (``gen_ai.*``): an episode is an ``invoke_agent`` span,
-each turn a ``chat`` span in it, each verdict the event ``gen_ai.evaluation.result``; what they have no name for is
-``rlvr.*``. Ids follow from the record, so an episode that is sent twice is one trace. A record holds the seconds of an
-episode and not of its turns, which share them evenly; one that does not say when it ended did so when it was exported.
+each turn a ``chat`` span in it, each verdict the event ``gen_ai.evaluation.result``. The resource has names that are
+proposed for reinforcement learning (``rl.*``, semantic-conventions-genai issue 88); the rest is ``rlvr.*``. Ids follow
+from the record, so an episode that is sent twice is one trace. A record holds the seconds of an episode and not of its
+turns, which share them evenly; one that does not say when it ended did so when it was exported.
 """
 
 from __future__ import annotations
@@ -73,7 +74,14 @@ def spans_record(episode: Episode) -> dict[str, Any]:
                 turn.verdict,
             )
         )
-    resource = {"attributes": _attributes({"service.name": "rlvr", "service.version": __version__})}
+    about = {
+        "service.name": "rlvr",
+        "service.version": __version__,
+        "rl.system": "rlvr",
+        "rl.system.version": __version__,
+    }
+    about |= {"rl.environment.name": episode.env_id, "rl.model.name": model}
+    resource = {"attributes": _attributes(about)}
     scope = {"name": "rlvr", "version": __version__}
     record = {"resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": scope, "spans": spans}]}]}
     return dict(whole_pairs(record))

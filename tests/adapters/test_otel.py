@@ -61,6 +61,9 @@ def test_an_episode_is_a_span_with_a_span_for_each_turn():
     assert answered["parts"][-1] == {"type": "tool_call", "name": "search", "arguments": '{"query": "é"}'}
     assert attributes(whole)["gen_ai.usage.output_tokens"] == 4
     assert spans_record(played()) == spans_record(played())
+    (resource,) = spans_record(played())["resourceSpans"]
+    said = attributes(resource["resource"])
+    assert (said["rl.environment.name"], said["rl.model.name"]) == ("rlvr/Made-v0", "org/name")
 
 
 def test_a_verdict_is_an_evaluation_and_a_fault_no_0():
