@@ -74,7 +74,7 @@ def spans_record(episode: Episode) -> dict[str, Any]:
                 turn.verdict,
             )
         )
-    about = {
+    about: dict[str, Any] = {
         "service.name": "rlvr",
         "service.version": __version__,
         "rl.system": "rlvr",

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 import subprocess
 import sys
+import threading
 import tomllib
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import gymnasium as gym
 import pytest
@@ -122,3 +127,89 @@ def test_a_project_of_nemo_gym_has_the_rows_that_are_asked_for(tmp_path, capsys)
     assert main(words) == 2
     assert "is not overwritten" in capsys.readouterr().err
     assert main([*words, "--force"]) == 0
+
+
+class Hub(BaseHTTPRequestHandler):
+    """As much of the hub as its own client asks for when a folder is uploaded; ``files`` is what it was given."""
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        path = urlsplit(self.path).path
+        said = {"url": f"http://{self.headers['Host']}/datasets/me/mine"}
+        if path.endswith("/preupload/main"):
+            said = {
+                "files": [
+                    {**each, "uploadMode": "regular", "shouldIgnore": False} for each in json.loads(body)["files"]
+                ]
+            }
+        elif path.endswith("/commit/main"):
+            for line in map(json.loads, body.splitlines()):
+                if line["key"] == "file":
+                    self.server.files[line["value"]["path"]] = base64.b64decode(line["value"]["content"])
+            said |= {"success": True, "commitOid": "0" * 40, "commitUrl": said["url"]}
+        elif path == "/api/repos/create":
+            self.server.made.append(json.loads(body))
+        self.answer(said)
+
+    def do_GET(self):
+        self.answer({"id": "me/mine", "sha": "0" * 40, "siblings": [], "private": True, "tags": []})
+
+    def answer(self, said):
+        body = json.dumps(said).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def hub():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    server.files, server.made = {}, []
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def push(folder, hub, programs, *words):
+    """The command in a process of its own, whose client of the hub asks ours."""
+    code = "import sys; from rlvr.cli import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, "export", "--openenv", "GuessNumber", "--out", str(folder), *words]
+    variables = {"HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}", "HF_TOKEN": "hf_a", "HF_HUB_OFFLINE": "0"}
+    variables |= {"PATH": f"{programs}:{os.environ['PATH']}"}
+    return subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("status", [0, 1, None])
+def test_a_folder_is_uploaded_once_the_suites_own_check_has_passed(hub, tmp_path, status):
+    pytest.importorskip("huggingface_hub")
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    if status is not None:
+        (programs / "openenv").write_text(f"#!/bin/sh\necho looked at $2\nexit {status}\n")
+        (programs / "openenv").chmod(0o755)
+    done = push(tmp_path / "to", hub, programs, "--push", "me/mine")
+    assert done.returncode == (2 if status else 0), done.stderr
+    if status:
+        assert f"ends with 1, and nothing is uploaded: looked at {tmp_path / 'to'}" in done.stderr
+        assert hub.files == {}
+        return
+    assert ("passed" if status == 0 else "not checked by the suite itself: openenv is not here") in done.stdout
+    assert hub.files == contents(tmp_path / "to")
+    (made,) = hub.made
+    assert (made["type"], made.get("visibility", "private" if made.get("private") else "")) == ("dataset", "private")
+
+
+def test_an_upload_that_fails_is_one_sentence_and_an_error(hub, tmp_path, capsys):
+    pytest.importorskip("huggingface_hub")
+    hub.server_close()
+    done = push(tmp_path / "to", hub, tmp_path, "--push", "me/mine")
+    assert done.returncode == 2
+    assert "could not be uploaded to me/mine" in done.stderr
+    assert main(["export", "x.jsonl", "--out", str(tmp_path / "y.jsonl"), "--push", "me/mine"]) == 2
+    assert "--push is for an environment (--harbor, --openenv" in capsys.readouterr().err

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,6 +33,8 @@ def export(options: argparse.Namespace, rest: list[str]) -> int:
         raise ValueError(f"say what to export: files or runs, or one of {flags}")
     if targets:
         return _environment(options, targets[0])
+    if options.push:
+        raise ValueError(f"--push is for an environment ({', '.join(map(_flag, TARGETS))}), not for episodes")
     wanted = _wanted(options)
     is_whole = options.format in EVALUATIONS
     if is_whole and wanted != Filter():
@@ -79,7 +83,40 @@ def _environment(options: argparse.Namespace, target: str) -> int:
         )
     env_id, settings = full_id(getattr(options, target)), settings_of(options)
     require_registered(env_id, settings)
-    return TARGETS[target].write(options, env_id, settings)
+    status = TARGETS[target].write(options, env_id, settings)
+    if options.push and not status:
+        _push(options.out, options.push, [part.format(out=options.out) for part in TARGETS[target].check])
+    return status
+
+
+def _push(folder: Path, repository: str, check: list[str]) -> None:
+    """Upload a folder that the suite's own check, where it is installed, has passed.
+
+    Raises:
+        ImportError: huggingface_hub is missing.
+        ValueError: it did not pass, or the hub did not take it.
+    """
+    try:
+        from huggingface_hub import HfApi
+    except ImportError as error:
+        raise ImportError('--push needs huggingface_hub: pip install "rlvr[hub]"') from error
+
+    name = check[0] if check else ""
+    if program := name and (shutil.which(name, path=Path(sys.executable).parent) or shutil.which(name)):
+        done = subprocess.run([program, *check[1:]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.returncode:
+            raise ValueError(f"{' '.join(check)} ends with {done.returncode}, and nothing is uploaded: {done.stdout}")
+        print(f"{' '.join(check)}: passed")
+    else:
+        print(f"not checked by the suite itself: {name or 'its check'} is not here, or needs the package installed")
+    try:
+        api = HfApi()
+        api.create_repo(repository, repo_type="dataset", private=True, exist_ok=True)
+        api.upload_folder(repo_id=repository, repo_type="dataset", folder_path=folder)
+    except Exception as error:  # the hub's errors and the network's have many types
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(f"{folder} could not be uploaded to {repository}: {reason}") from error
+    print(f"uploaded to the data set {repository} of the hub, which is private unless it was there")
 
 
 def _write_harbor(options: argparse.Namespace, env_id: str, settings: dict[str, Any]) -> int:
@@ -137,16 +174,18 @@ class Target(NamedTuple):
         writes: what is written, for messages.
         has_tasks: whether ``--episodes`` and ``--seed`` choose its tasks; else it plays any that it is asked for.
         write: writes it, and says what checks it; the exit status.
+        check: the suite's own command that checks ``{out}`` as it lies there, where there is one.
     """
 
     writes: str
     has_tasks: bool
     write: Callable[[argparse.Namespace, str, dict[str, Any]], int]
+    check: tuple[str, ...] = ()
 
 
 TARGETS = {
     "harbor": Target("tasks", True, _write_harbor),
-    "openenv": Target("a package", False, _write_openenv),
+    "openenv": Target("a package", False, _write_openenv, ("openenv", "validate", "{out}", "--level", "static")),
     "verifiers": Target("a package", False, _write_verifiers),
     "nemo_gym": Target("a server and its rows", True, _write_nemo_gym),
 }
@@ -212,6 +251,11 @@ def add_parsers(commands: Any) -> None:
     exporting.add_argument("--openenv", metavar="ID", help="export an environment as a package of OpenEnv instead")
     exporting.add_argument("--verifiers", metavar="ID", help="export it as a package of verifiers instead")
     exporting.add_argument("--nemo-gym", metavar="ID", help="export it as a server of NeMo Gym, with rows, instead")
+    exporting.add_argument(
+        "--push",
+        metavar="REPO",
+        help="upload that folder to the hub as a data set, such as me/my-env, once it is checked",
+    )
     exporting.add_argument(
         "--episodes", type=int, help="of --expert, --harbor or --nemo-gym; all rows of a table, else 100"
     )
