@@ -41,15 +41,15 @@ PRODUCTS = (
     "engines gloves hats kettles ladders lamps lenses locks maps mirrors needles organs paints paper pianos pumps "
     "ropes sails saws scales tents thimbles toys umbrellas violins wheels"
 ).split()
-_HOUSES = ("& Sons", "& Daughters", "Works", "Mills", "Foundry", "Brothers", "Company", "Union")
-_COLOURS = (
+HOUSES = ("& Sons", "& Daughters", "Works", "Mills", "Foundry", "Brothers", "Company", "Union")
+COLOURS = (
     "Amber Black Blue Brass Bronze Copper Crimson Golden Green Grey Ivory Jade Olive Pearl Red Scarlet Silver Violet "
     "White"
 ).split()
-_BEINGS = (
+BEINGS = (
     "Badger Bear Crow Crane Falcon Fox Hare Hawk Heron Horse Lion Lynx Otter Owl Ox Rook Salmon Seal Stag Swan Wolf"
 ).split()
-_THINGS = (
+THINGS = (
     "Anvil Arch Bell Bridge Candle Crown Door Feather Gate Hammer Key Ladder Lantern Mirror Needle Oar Ring Sail "
     "Tower Wheel"
 ).split()
@@ -69,16 +69,16 @@ def person(rng: random.Random) -> str:
 
 
 def firm(rng: random.Random) -> str:
-    return f"{surname(rng)} {rng.choice(_HOUSES)}"
+    return f"{surname(rng)} {rng.choice(HOUSES)}"
 
 
 def event(rng: random.Random) -> str:
-    return f"{rng.choice(_COLOURS)} {rng.choice(_THINGS)} {rng.choice(_FAIRS)}"
+    return f"{rng.choice(COLOURS)} {rng.choice(THINGS)} {rng.choice(_FAIRS)}"
 
 
 def byname(rng: random.Random) -> str:
     """What somebody or something is also called."""
-    return f"the {rng.choice(_COLOURS)} {rng.choice(_BEINGS)}"
+    return f"the {rng.choice(COLOURS)} {rng.choice(BEINGS)}"
 
 
 def distinct(draw: Callable[[random.Random], str], rng: random.Random, count: int, taken: set[str]) -> list[str]:

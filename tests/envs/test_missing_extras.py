@@ -21,6 +21,7 @@ EXTRAS = {
 }
 NEEDS = {
     "rlvr/WorldSearch-v0": "tools",
+    "rlvr/Research-v0": "tools",
     "rlvr/Terminal-v0": "tools",
     "rlvr/Chess-v0": "games",
     "rlvr/VisualMazes-v0": "visual",
