@@ -107,16 +107,6 @@ def answers_without_citing(env: TextEnv, rng: random.Random) -> Iterator[str]:
     yield rng.choice((answer, "\\boxed{unknown}")) if "\n" in action else "\\boxed{unknown}"
 
 
-def quotes_all_that_it_read(env: TextEnv, rng: random.Random) -> Iterator[str]:
-    """Says that nothing is known, and cites every line that it met."""
-    lines: list[str] = []
-    while (action := env.solve()).startswith("<tool_call>"):
-        yield action
-        title = json.loads(action.removeprefix("<tool_call>").removesuffix("</tool_call>"))["arguments"].get("title")
-        lines += [f"[{title}] {line}" for line in told(env).splitlines() if title and line.strip()]
-    yield "\n".join(["\\boxed{unknown}", *lines])
-
-
 def answers_with_all_that_a_table_holds(env: TextEnv, rng: random.Random) -> Iterator[str]:
     """Boxes every value of a table: the right one is among them."""
     yield call("list_tables")
@@ -468,8 +458,8 @@ def does_the_chore_and_one_thing_more(env: TextEnv, rng: random.Random) -> Itera
 CODE = (*map(hands_in, PROGRAMS), tables_the_visible_tests)
 WORLDS: dict[str, tuple[Cheat, ...]] = {
     "rlvr/WorldSearch-v0": (boxes_a_whole_document,),
-    "rlvr/Research-v0": (answers_without_citing, quotes_all_that_it_read, boxes_a_whole_document),
-    "rlvr/LongContext-v0": (boxes_a_whole_document,),
+    "rlvr/Research-v0": (answers_without_citing, boxes_a_whole_document),
+    "rlvr/LongContext-v0": (answers_without_citing, boxes_a_whole_document),
     "rlvr/SQL-v0": (answers_with_all_that_a_table_holds, answers_with_every_count, deletes_the_tables),
     "rlvr/Planner-v0": (overlooks_the_rules, plans_all_but_one, gives_a_plan_twice),
     "rlvr/ServiceDesk-v0": (closes_the_ticket_at_once, wrecks_the_books),
