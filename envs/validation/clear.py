@@ -19,6 +19,7 @@ from rlvr.envs.validation.subject import NotApplicable, ValidationEpisode
 
 CLEAR: Final = "Clear"
 LEAKS: Final = 0.5  # share of prompts that may hold the answer by chance
+MATERIAL: Final = 400  # words from which on a prompt is a text to read, which holds its answers
 TELLING: Final = re.compile(
     r"answer|solution|expected|gold|target|correct|truth|reference|secret|hint|result|label|key\b|fix\b", re.IGNORECASE
 )
@@ -50,7 +51,7 @@ def no_solution_leakage(v: Validation, result: CheckResult) -> None:
 
 
 def _stands_in_prompts(v: Validation, result: CheckResult) -> None:
-    """Where answers are in boxes and the moves are not listed, most prompts do not hold them."""
+    """Where answers are in boxes and moves are not listed, most prompts, but for texts to read, do not hold them."""
     env = v.subject.text_env
     if env is None:
         return
@@ -67,8 +68,10 @@ def _stands_in_prompts(v: Validation, result: CheckResult) -> None:
             answer = v.core(action) if action else None
         if answer is None or len(answer) < 2:
             continue
-        tried += 1
         prompt = episode.observations[0] + str(episode.first_info.get("system", ""))
+        if len(prompt.split()) > MATERIAL:
+            continue
+        tried += 1
         if re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", prompt):
             held, example = held + 1, episode
     result.tries += tried

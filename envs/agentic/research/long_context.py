@@ -7,7 +7,7 @@ from typing import Final
 
 from rlvr.envs.agentic.research.library import catalogue, written
 from rlvr.envs.agentic.research.questions import LEVELS
-from rlvr.envs.agentic.research.task import ANSWER, ResearchKey, answered, asked, judged, posed, steps
+from rlvr.envs.agentic.research.task import ANSWER, ResearchKey, answered, asked, evidence, judged, posed, steps
 from rlvr.envs.core.seeding import stream
 from rlvr.envs.core.task import Task, Transition
 
@@ -82,7 +82,12 @@ class LongContext(Task[ResearchKey]):
         return Transition(state, judged(state, action), terminated=True)
 
     def solve(self, state: ResearchKey) -> str:
-        """The answer with its citations."""
+        """What the documents say, then the answer with its citations."""
+        found = [f"{title} has: {stated.sentence}" for (title, stated), *_ in evidence(state.world, asked(state))]
+        return "\n".join([*found, *["Nothing says more."] * bool(asked(state).missing), answered(state)])
+
+    def direct_answer(self, state: ResearchKey) -> str:
+        """The answer with its citations alone."""
         return answered(state)
 
     def sample_action(self, state: ResearchKey, rng: random.Random) -> str:
