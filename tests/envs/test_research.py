@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlvr.envs.agentic.research.history import NOW, History, WorldKey, history
-from rlvr.envs.agentic.research.library import DOUBTED, MONTHS, Statement, catalogue, sources, truth, written
+from rlvr.envs.agentic.research.history import NOW, MadeUpHistory, WorldKey, history
+from rlvr.envs.agentic.research.library import DOUBTED, MONTHS, StatedFact, catalogue, sources, truth, written
 from rlvr.envs.agentic.research.questions import ASKS, HELD_OUT, LEVELS, UNKNOWN
 from rlvr.envs.agentic.research.task import (
     MAX_QUOTE,
@@ -46,7 +46,7 @@ def cited(level: int = 3) -> Iterator[ResearchKey]:
 @settings(max_examples=25, deadline=None)
 @given(worlds)
 def test_a_history_does_not_contradict_itself(key: WorldKey):
-    world: History = history(key)
+    world: MadeUpHistory = history(key)
     for person in world.people.values():
         assert not person.died or 50 < person.died - person.born < 100
         assert not person.teacher or world.people[person.teacher].born + 15 <= person.born
@@ -57,8 +57,8 @@ def test_a_history_does_not_contradict_itself(key: WorldKey):
     for firm in world.firms.values():
         founder = world.people[firm.founder]
         assert founder.born + 20 <= firm.founded <= founder.last
-        assert [firm.founded, *(last + 1 for _, _, last in firm.seats)] == [
-            *(first for _, first, _ in firm.seats),
+        assert [firm.founded, *(last + 1 for _, _, last in firm.bases)] == [
+            *(first for _, first, _ in firm.bases),
             NOW + 1,
         ]
     for book in world.books.values():
@@ -244,7 +244,7 @@ def test_who_believes_the_first_source_is_wrong():
     assert misled >= 5
 
 
-def quoted(answer: str, title: str, stated: Statement) -> str:
+def quoted(answer: str, title: str, stated: StatedFact) -> str:
     return f"\\boxed{{{answer}}}\n[{title}] {stated.sentence}"
 
 

@@ -66,13 +66,13 @@ class Town(NamedTuple):
 
 
 class Firm(NamedTuple):
-    """``seats`` are towns with the first and last year there."""
+    """``bases`` are towns with the first and last year there."""
 
     name: str
     founded: int
     founder: str
     product: str
-    seats: tuple[tuple[str, int, int], ...]
+    bases: tuple[tuple[str, int, int], ...]
 
 
 class Book(NamedTuple):
@@ -92,7 +92,7 @@ class Prize(NamedTuple):
     winners: tuple[tuple[int, str], ...]
 
 
-class History(NamedTuple):
+class MadeUpHistory(NamedTuple):
     """All that happened, by name."""
 
     people: dict[str, Person]
@@ -103,7 +103,7 @@ class History(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def history(key: WorldKey) -> History:
+def history(key: WorldKey) -> MadeUpHistory:
     """The history of a world; it depends on nothing but its key."""
     rng = random.Random(stream("rlvr/Research-v0", "history", *key).getrandbits(64))
     taken: set[str] = set()
@@ -118,7 +118,7 @@ def history(key: WorldKey) -> History:
     people |= {name: person._replace(jobs=_jobs(rng, person, list(firms.values()))) for name, person in people.items()}
     people |= {name: people[name]._replace(pen=pen) for name, pen in zip(authors[::3], pens, strict=False)}
     prizes = {name: _prize(rng, name, books) for name in names.distinct(_prize_name, rng, _prizes(key.size), taken)}
-    return History(people, _towns(rng, towns, people), firms, books, prizes)
+    return MadeUpHistory(people, _towns(rng, towns, people), firms, books, prizes)
 
 
 def _prizes(size: int) -> int:
@@ -161,7 +161,7 @@ def _people(rng: random.Random, called: list[str], towns: list[str]) -> dict[str
     for name in called:
         born = rng.randint(1890, 1990)
         died = born + rng.randint(56, OLDEST)
-        teacher = _found(rng, list(people.values()), partial(_teaches, born=born))
+        teacher = _found(rng, list(people.values()), partial(_is_teacher, born=born))
         people[name] = Person(
             name,
             born,
@@ -183,7 +183,7 @@ def _found(rng: random.Random, among: list[T], fits: Callable[[T], bool]) -> T |
     return None
 
 
-def _teaches(person: Person, born: int) -> bool:
+def _is_teacher(person: Person, born: int) -> bool:
     return 15 <= born - person.born <= 60 and person.last >= born + 12
 
 
@@ -202,8 +202,8 @@ def _firms(rng: random.Random, called: list[str], people: dict[str, Person], tow
         founded = rng.randint(founder.born + GROWN + 4, min(founder.born + 55, founder.last, NOW - 6))
         moves = sorted(rng.sample(range(founded + 2, NOW - 1), rng.choice((0, 1, 1, 2)))) if NOW - founded > 8 else []
         at = rng.sample(towns, len(moves) + 1)
-        seats = zip(at, [founded, *moves], [*(year - 1 for year in moves), NOW], strict=True)
-        firms[name] = Firm(name, founded, founder.name, rng.choice(names.PRODUCTS), tuple(seats))
+        bases = zip(at, [founded, *moves], [*(year - 1 for year in moves), NOW], strict=True)
+        firms[name] = Firm(name, founded, founder.name, rng.choice(names.PRODUCTS), tuple(bases))
     return firms
 
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from rlvr.envs.agentic.made_up_names import PRODUCTS, PROFESSIONS
-from rlvr.envs.agentic.research.history import GROWN, NOW, Book, History, WorldKey, history
+from rlvr.envs.agentic.research.history import GROWN, NOW, Book, MadeUpHistory, WorldKey, history
 from rlvr.envs.core.seeding import stream
 
 MONTHS: Final = (
@@ -24,18 +24,18 @@ DOUBTED: Final = {"born": "people", "profession": "people", "founded": "firms", 
 Fact = tuple[str | int, ...]  # what is stated: an attribute, of whom or what, and which of several, such as a year
 
 
-class Statement(NamedTuple):
+class StatedFact(NamedTuple):
     """A sentence or a row of a table, and the value that it gives to a fact."""
 
     sentence: str
     value: str
 
 
-class Written(NamedTuple):
+class ResearchDocument(NamedTuple):
     """A document's paragraphs, and what it states."""
 
     paragraphs: tuple[str, ...]
-    states: dict[Fact, Statement]
+    states: dict[Fact, StatedFact]
 
     @property
     def text(self) -> str:
@@ -102,14 +102,14 @@ def catalogue(key: WorldKey) -> Catalogue:
     return Catalogue(titles | {title: ("account", title) for title in accounts}, accounts, disputes, frozenset(unknown))
 
 
-def _facts_in_doubt(world: History, name: str) -> list[Fact]:
+def _facts_in_doubt(world: MadeUpHistory, name: str) -> list[Fact]:
     if name in world.books:
         return [("pages", name)]
     kind = "people" if name in world.people else "firms"
     return [(attribute, name) for attribute, of in DOUBTED.items() if of == kind]
 
 
-def truth(world: History, fact: Fact) -> str:
+def truth(world: MadeUpHistory, fact: Fact) -> str:
     """The value of a fact that is a field of somebody or something."""
     attribute, name = str(fact[0]), str(fact[1])
     for members in (world.people, world.towns, world.firms, world.books):
@@ -119,7 +119,7 @@ def truth(world: History, fact: Fact) -> str:
 
 
 def _accounts(
-    rng: random.Random, world: History, fact: Fact, taken: dict[str, Account], people: list[str], towns: list[str]
+    rng: random.Random, world: MadeUpHistory, fact: Fact, taken: dict[str, Account], people: list[str], towns: list[str]
 ) -> tuple[Account, ...]:
     """Two to four accounts of a fact: letters, then newspapers, each by date, so that the last one is right.
 
@@ -147,7 +147,7 @@ def _accounts(
 
 
 def _headed(
-    rng: random.Random, world: History, kind: str, date: tuple[int, int, int], people: list[str], towns: list[str]
+    rng: random.Random, world: MadeUpHistory, kind: str, date: tuple[int, int, int], people: list[str], towns: list[str]
 ) -> str:
     """A title: of letters between two who lived, if some can be found."""
     day = f"{date[2]} {MONTHS[date[1] - 1]} {date[0]}"
@@ -158,7 +158,7 @@ def _headed(
     return f"Letter of {' to '.join((living + seen)[:2])}, {day}"
 
 
-def _known_since(world: History, fact: Fact) -> int:
+def _known_since(world: MadeUpHistory, fact: Fact) -> int:
     name = str(fact[1])
     if name in world.people:
         return min(NOW - 1, world.people[name].born + 30)
@@ -207,13 +207,13 @@ def firms_in(key: WorldKey) -> dict[str, list[str]]:
     """The firms that ever had their seat in a town."""
     found: dict[str, list[str]] = {}
     for firm in history(key).firms.values():
-        for town, _, _ in firm.seats:
+        for town, _, _ in firm.bases:
             found.setdefault(town, []).append(firm.name)
     return found
 
 
 @lru_cache(maxsize=4096)
-def written(key: WorldKey, title: str) -> Written:
+def written(key: WorldKey, title: str) -> ResearchDocument:
     """A document.
 
     Raises:
@@ -236,15 +236,15 @@ class _Writer:
         self.key, self.world, self.known = key, history(key), catalogue(key)
         self.rng = random.Random(stream("rlvr/Research-v0", "document", *key, title).getrandbits(64))
         self.paragraphs: list[list[str]] = [[]]
-        self.states: dict[Fact, Statement] = {}
+        self.states: dict[Fact, StatedFact] = {}
         longest = 18 if key.size > 20 else 2
         self.padding = self.rng.choice((0, 0, 1, 1, 2, 3, longest)) if self.known.titles[title][0] in PROSE else 0
 
-    def done(self) -> Written:
+    def done(self) -> ResearchDocument:
         paragraphs = [" ".join(sentences) for sentences in self.paragraphs if sentences]
         for _ in range(self.padding):
             paragraphs.insert(self.rng.randint(1, len(paragraphs)), filler(self.rng))
-        return Written(tuple(paragraphs), self.states)
+        return ResearchDocument(tuple(paragraphs), self.states)
 
     def say(self, ways: str | Sequence[str], fact: Fact | None = None, value: object = "", **words: object) -> None:
         """One of several ways to put a sentence; a fact in doubt is left out, as other documents state it."""
@@ -253,7 +253,7 @@ class _Writer:
         sentence = (ways if isinstance(ways, str) else self.rng.choice(ways)).format(v=value, **words)
         self.paragraphs[-1].append(sentence)
         if fact is not None:
-            self.states[fact] = Statement(sentence, str(value))
+            self.states[fact] = StatedFact(sentence, str(value))
 
     def paragraph(self) -> None:
         self.paragraphs.append([])
@@ -264,7 +264,7 @@ class _Writer:
     def row(self, cells: Sequence[object], *facts: tuple[Fact, object]) -> None:
         row = f"| {' | '.join(map(str, cells))} |"
         self.paragraphs[-1][-1] += f"\n{row}"
-        self.states |= {fact: Statement(row, str(value)) for fact, value in facts}
+        self.states |= {fact: StatedFact(row, str(value)) for fact, value in facts}
 
     def person(self, name: str) -> None:
         person = self.world.people[name]
@@ -309,7 +309,7 @@ class _Writer:
         self.say(("{v} founded it.", "Its founder is {v}."), ("founder", name), firm.founder)
         self.say(("It makes {v}.", "It lives by the sale of {v}."), ("product", name), firm.product)
         self.paragraph()
-        for town, first, until in firm.seats:
+        for town, first, until in firm.bases:
             ways = "Since {a} its seat has been in {v}." if until == NOW else "From {a} to {b} its seat was in {v}."
             self.say(ways, ("seat", name, first), town, a=first, b=until)
 
@@ -367,7 +367,7 @@ class _Writer:
         }[str(attribute)]
         lead = ("I am told this: ", "If I remember well, ") if account.kind == "letter" else ("", "We have learned: ")
         self.say([start + way for start in lead for way in says], None, account.value, x=name)
-        self.states[account.fact] = Statement(self.paragraphs[-1][-1], account.value)
+        self.states[account.fact] = StatedFact(self.paragraphs[-1][-1], account.value)
         if self.rng.random() < 0.6:
             self.say(filler(self.rng))
         if account.kind == "letter":

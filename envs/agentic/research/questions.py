@@ -76,7 +76,7 @@ class ResearchQuestion(NamedTuple):
     missing: Fact | None = None
 
 
-class Subject(NamedTuple):
+class AskedAbout(NamedTuple):
     """What a walk has come to: its name, the words that lead to it, and the facts that these rest on."""
 
     kind: str
@@ -85,7 +85,7 @@ class Subject(NamedTuple):
     facts: tuple[Fact, ...]
 
 
-class Unsuitable(Exception):
+class UnsuitableQuestion(Exception):
     """What was drawn is no question."""
 
 
@@ -102,7 +102,7 @@ def question(key: WorldKey, level: ResearchLevel, rng: random.Random) -> Researc
         for _ in range(_TRIES):  # what is asked is kept, or what is seldom possible would seldom be asked
             try:
                 return _drawn(key, level, rng, ask, open_ended)
-            except Unsuitable:
+            except UnsuitableQuestion:
                 pass
 
 
@@ -112,7 +112,7 @@ def _drawn(key: WorldKey, level: ResearchLevel, rng: random.Random, ask: str, op
     for _ in range(rng.randint(*level.steps)):
         onward = [(relation, to) for relation, to in _onward(key, rng, at) if to.name not in met]
         if not onward:
-            raise Unsuitable
+            raise UnsuitableQuestion
         relation, at = rng.choice(onward)
         met.add(at.name)
         plan.append(relation)
@@ -120,7 +120,7 @@ def _drawn(key: WorldKey, level: ResearchLevel, rng: random.Random, ask: str, op
     unknown = catalogue(key).unknown
     needed = tuple(dict.fromkeys((*at.facts, *facts)))
     if (facts[-1] in unknown) != open_ended or any(fact in unknown for fact in needed if fact != facts[-1]):
-        raise Unsuitable
+        raise UnsuitableQuestion
     kind = "-".join((*plan, ask))
     if open_ended:
         return ResearchQuestion(words, UNKNOWN, "exact", needed[:-1], f"{kind}-{UNKNOWN}", needed[-1])
@@ -132,11 +132,11 @@ def _names(key: WorldKey, kind: str) -> tuple[str, ...]:
     return tuple(getattr(history(key), kind))
 
 
-def _start(key: WorldKey, rng: random.Random) -> Subject:
+def _start(key: WorldKey, rng: random.Random) -> AskedAbout:
     kind = rng.choice(KINDS)
     name = rng.choice(_names(key, kind))
     words = {"books": f"the book “{name}”", "prizes": f"the {name}"}.get(kind, name)
-    return Subject(kind, name, words, ())
+    return AskedAbout(kind, name, words, ())
 
 
 def _author(key: WorldKey, title: str) -> tuple[str, tuple[Fact, ...]]:
@@ -146,12 +146,12 @@ def _author(key: WorldKey, title: str) -> tuple[str, tuple[Fact, ...]]:
     return author, (("author", title), *((("pen", author),) if pen else ()))
 
 
-def _onward(key: WorldKey, rng: random.Random, at: Subject) -> Iterator[tuple[str, Subject]]:
+def _onward(key: WorldKey, rng: random.Random, at: AskedAbout) -> Iterator[tuple[str, AskedAbout]]:
     """Each relation that leads on from a subject, and where to; a year is drawn where it takes one."""
     world = history(key)
 
-    def to(relation: str, kind: str, name: str, words: str, *facts: Fact) -> tuple[str, Subject]:
-        return relation, Subject(kind, name, words.format(x=at.words), (*at.facts, *facts))
+    def to(relation: str, kind: str, name: str, words: str, *facts: Fact) -> tuple[str, AskedAbout]:
+        return relation, AskedAbout(kind, name, words.format(x=at.words), (*at.facts, *facts))
 
     if at.kind == "people":
         person = world.people[at.name]
@@ -167,7 +167,7 @@ def _onward(key: WorldKey, rng: random.Random, at: Subject) -> Iterator[tuple[st
             yield to("mayor", "people", mayor, words, ("mayor", at.name, first))
     elif at.kind == "firms":
         yield to("founder", "people", world.firms[at.name].founder, "the founder of {x}", ("founder", at.name))
-        town, first, last = rng.choice(world.firms[at.name].seats)
+        town, first, last = rng.choice(world.firms[at.name].bases)
         words = f"the seat, in {rng.randint(first, last)}, of {{x}}"
         yield to("seat", "towns", town, words, ("seat", at.name, first))
     elif at.kind == "books":
@@ -195,15 +195,15 @@ FIELDS: Final = {
 }
 
 
-def _field(key: WorldKey, rng: random.Random, at: Subject, field: str) -> Asked:
+def _field(key: WorldKey, rng: random.Random, at: AskedAbout, field: str) -> Asked:
     kind, words = FIELDS[field]
     if at.kind != kind or (field == "died" and not history(key).people[at.name].died):
-        raise Unsuitable
+        raise UnsuitableQuestion
     fact = (field, at.name)
     return words.format(x=at.words), truth(history(key), fact), (fact,)
 
 
-def inhabitants(key: WorldKey, rng: random.Random, at: Subject) -> Asked:
+def inhabitants(key: WorldKey, rng: random.Random, at: AskedAbout) -> Asked:
     """A number out of a table."""
     census = _of(at, "towns", history(key).towns).census
     year = rng.choice(list(census))
@@ -214,7 +214,7 @@ def inhabitants(key: WorldKey, rng: random.Random, at: Subject) -> Asked:
     )
 
 
-def growth(key: WorldKey, rng: random.Random, at: Subject) -> Asked:
+def growth(key: WorldKey, rng: random.Random, at: AskedAbout) -> Asked:
     """The largest difference of neighbouring rows."""
     census = _of(at, "towns", history(key).towns).census
     grown = {year: count - census[year - 10] for year, count in census.items() if year - 10 in census}
@@ -224,7 +224,7 @@ def growth(key: WorldKey, rng: random.Random, at: Subject) -> Asked:
     return words, str(year), (("census", at.name, year - 10), ("census", at.name, year))
 
 
-def longest(key: WorldKey, rng: random.Random, at: Subject) -> Asked:
+def longest(key: WorldKey, rng: random.Random, at: AskedAbout) -> Asked:
     """The longest term of a table."""
     mayors = _of(at, "towns", history(key).towns).mayors
     terms = {(name, first): last - first for name, first, last in mayors}
@@ -232,16 +232,16 @@ def longest(key: WorldKey, rng: random.Random, at: Subject) -> Asked:
     return f"Since 1946, who was mayor of {at.words} for the longest time?", name, (("mayor", at.name, first),)
 
 
-def thickest(key: WorldKey, rng: random.Random, at: Subject) -> Asked:
+def thickest(key: WorldKey, rng: random.Random, at: AskedAbout) -> Asked:
     """The largest number of a column, in the catalogue of a publisher."""
     published = books_by(key, "publisher").get(at.name, ()) if at.kind == "firms" else ()
     if len(published) < 3:
-        raise Unsuitable
+        raise UnsuitableQuestion
     title = _only({book.name: book.pages for book in published}, max)
     return f"Which of the books that {at.words} published has the most pages?", title, (("pages", title),)
 
 
-def age(key: WorldKey, rng: random.Random, at: Subject) -> Asked:
+def age(key: WorldKey, rng: random.Random, at: AskedAbout) -> Asked:
     """The difference of two years in two documents."""
     book = _of(at, "books", history(key).books)
     author, facts = _author(key, book.name)
@@ -251,7 +251,7 @@ def age(key: WorldKey, rng: random.Random, at: Subject) -> Asked:
     return words, str(book.year - history(key).people[author].born), (("year", book.name), *facts, ("born", author))
 
 
-def mayor_then(key: WorldKey, rng: random.Random, at: Subject) -> Asked:
+def mayor_then(key: WorldKey, rng: random.Random, at: AskedAbout) -> Asked:
     """Two documents joined by a year."""
     town, title = _of(at, "towns", history(key).towns), rng.choice(_names(key, "books"))
     year = history(key).books[title].year
@@ -259,37 +259,37 @@ def mayor_then(key: WorldKey, rng: random.Random, at: Subject) -> Asked:
         if first <= year <= last:
             words = f"Who was mayor of {at.words} in the year in which the book “{title}” appeared?"
             return words, mayor, (("year", title), ("mayor", at.name, first))
-    raise Unsuitable
+    raise UnsuitableQuestion
 
 
-def books_before(key: WorldKey, rng: random.Random, at: Subject) -> Asked:
+def books_before(key: WorldKey, rng: random.Random, at: AskedAbout) -> Asked:
     """A count over documents that one list names."""
     _of(at, "people", history(key).people)
     books = books_by(key, "author").get(at.name, [])
     if not 2 <= len(books) <= 6:
-        raise Unsuitable
+        raise UnsuitableQuestion
     year = rng.choice(books[1:]).year
     earlier = [book for book in books if book.year < year]
     if not earlier:
-        raise Unsuitable
+        raise UnsuitableQuestion
     words = f"How many of the books that {at.words} has written appeared before {year}?"
     return words, str(len(earlier)), (("books", at.name), *(("year", book.name) for book in books))
 
 
-def first_firm(key: WorldKey, rng: random.Random, at: Subject) -> Asked:
+def first_firm(key: WorldKey, rng: random.Random, at: AskedAbout) -> Asked:
     """The least year over documents that one list names."""
     _of(at, "towns", history(key).towns)
     firms = firms_in(key).get(at.name, [])
     if not 2 <= len(firms) <= 5:
-        raise Unsuitable
+        raise UnsuitableQuestion
     name = _only({firm: history(key).firms[firm].founded for firm in firms}, min)
     words = f"Which firm was founded first, of those that have or once had their seat in {at.words}?"
     return words, name, (("firms", at.name), *(("founded", firm) for firm in firms))
 
 
-def _of(at: Subject, kind: str, members: dict[str, T]) -> T:
+def _of(at: AskedAbout, kind: str, members: dict[str, T]) -> T:
     if at.kind != kind:
-        raise Unsuitable
+        raise UnsuitableQuestion
     return members[at.name]
 
 
@@ -297,15 +297,15 @@ def _only(values: dict[K, int], extreme: Callable[..., int]) -> K:
     """The one of the extreme value.
 
     Raises:
-        Unsuitable: there are several, or none.
+        UnsuitableQuestion: there are several, or none.
     """
     found = [name for name, value in values.items() if value == extreme(values.values())]
     if len(found) != 1:
-        raise Unsuitable
+        raise UnsuitableQuestion
     return found[0]
 
 
-ASKS: Final[dict[str, Callable[[WorldKey, random.Random, Subject], Asked]]] = {
+ASKS: Final[dict[str, Callable[[WorldKey, random.Random, AskedAbout], Asked]]] = {
     **{
         each.__name__: each
         for each in (inhabitants, growth, longest, thickest, age, mayor_then, books_before, first_firm)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import ClassVar, Final, NamedTuple
 
 from rlvr.envs.agentic.research.history import WorldKey
-from rlvr.envs.agentic.research.library import DOUBTED, Fact, Statement, catalogue, sources, written
+from rlvr.envs.agentic.research.library import DOUBTED, Fact, StatedFact, catalogue, sources, written
 from rlvr.envs.agentic.research.questions import LEVELS, ResearchQuestion, question
 from rlvr.envs.core.seeding import split_of, stream
 from rlvr.envs.core.verdict import Verdict, wrong
@@ -91,7 +91,7 @@ def parts(key: WorldKey, title: str) -> list[str]:
     return found
 
 
-def evidence(key: WorldKey, asked: ResearchQuestion) -> list[list[tuple[str, Statement]]]:
+def evidence(key: WorldKey, asked: ResearchQuestion) -> list[list[tuple[str, StatedFact]]]:
     """For each fact that the answer rests on the documents that settle it, with the words that do."""
     return [[(title, written(key, title).states[fact]) for title in sources(key, fact)] for fact in asked.facts]
 
@@ -291,7 +291,7 @@ def _plain(text: str) -> str:
     return text[1:-1].strip() if len(text) > 1 and (text[0], text[-1]) in _MARKS else text
 
 
-def _holds(key: WorldKey, quotes: Sequence[tuple[str, str]], title: str, stated: Statement) -> bool:
+def _holds(key: WorldKey, quotes: Sequence[tuple[str, str]], title: str, stated: StatedFact) -> bool:
     """Whether a citation of a document gives the value in the words that state it."""
     text, sentence = _plain(written(key, title).text), _plain(stated.sentence)
     return any(
