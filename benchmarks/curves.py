@@ -74,12 +74,12 @@ def train(config: dict[str, Any]) -> Path:
     return loaded.out
 
 
-def warm(task: str, seed: int, work: Path) -> Path:
+def warm(task: str, seed: int, work: Path, algorithm: str = "on_policy_distillation") -> Path:
     """The run folder of a warm start: ``policy`` is where training begins, ``teacher`` the policy before mixing."""
-    out = work / f"{task}-{seed}-warm"
+    out = work / f"{task}-{seed}-warm-{algorithm}"
     if not (out / "policy" / "config.json").exists():
         shutil.rmtree(out, ignore_errors=True)  # what an interrupted call left
-        start = {**TASKS[task], "algorithm": "on_policy_distillation", "steps": 0, "evaluation": {"episodes": 8}}
+        start = {**TASKS[task], "algorithm": algorithm, "steps": 0, "evaluation": {"episodes": 8}}
         train({**start, "seed": seed, "out": str(out)})
     return out
 
@@ -87,11 +87,15 @@ def warm(task: str, seed: int, work: Path) -> Path:
 def measure(task: str, algorithm: str, seed: int, work: Path, change: dict[str, Any] | None = None) -> dict[str, Any]:
     """One run, perhaps with sections changed: success and reward of each step, and CPU seconds."""
     config = read_yaml(EXAMPLES / f"{algorithm}.yaml")
-    config["model"] = {"name": str(warm(task, seed, work) / "policy")}
+    # fcp plays behind the words of a success, which another policy has never read
+    begun = warm(task, seed, work, "fcp") if algorithm == "fcp" else warm(task, seed, work)
+    config["model"] = {"name": str(begun / "policy")}
     del config["warm_start"]
     if algorithm == "on_policy_distillation":
-        config["credit"] = {"teacher": str(warm(task, seed, work) / "teacher")}
-    config |= {"env": TASKS[task]["env"], "sampling": {**config["sampling"], **TASKS[task]["sampling"], "segment": 0}}
+        config["credit"] = {"teacher": str(begun / "teacher")}
+    sampling = {**config["sampling"], **TASKS[task]["sampling"], "segment": 0}
+    sampling["max_length"] = max(sampling["max_length"], config["sampling"]["max_length"])  # hints take room (sdpo)
+    config |= {"env": TASKS[task]["env"], "sampling": sampling}
     config["learner"] = {**config["learner"], "lr": RATES[task]}
     config |= {"steps": STEPS, "prompts": PROMPTS, "group_size": GROUP, "seed": seed}
     config |= {"evaluation": {"episodes": 8}, "checkpoint_every": STEPS, "episodes_every": STEPS + 1}
