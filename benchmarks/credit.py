@@ -47,7 +47,7 @@ IDS = (
 LEVELS = (1, 2)
 TASKS, GROUP = 4, 8
 CONTINUATIONS = 64  # from each fork, for the truth
-VINE = 4  # from each fork, for Vine
+VINE = 4  # from each fork, for Vine; and from the cut of each episode, for branch contrast
 MAX_TURNS = 12
 GAMMA = 0.95  # GiGPO's
 REBN_GAMMA = 0.9  # GEM's
@@ -310,7 +310,26 @@ def mixture_rules(groups: list[list[Played]], policy: Mixture) -> Given:
     """What each rule gives each turn of episodes of the mixture."""
     before = policy.turns
     vines = [values for members in groups for values in _by_episode(members, policy, VINE, "vine")]
-    return rule_advantages(groups, [[value for value, _ in values] for values in vines], policy.turns - before)
+    given = rule_advantages(groups, [[value for value, _ in values] for values in vines], policy.turns - before)
+    return given | {"branch contrast": branch_contrast(groups, policy)}
+
+
+def branch_contrast(groups: list[list[Played]], policy: Mixture) -> tuple[list[float], float]:
+    """Each episode is cut in its middle, and played again from there (BranPO, 2602.03719); the cost counts these turns.
+
+    Before the cut a turn gets the outcome less the others' of its group, from there on less that of the branches. The
+    paper learns from the branches, too, and normalises both.
+    """
+    given: list[float] = []
+    before = policy.turns
+    for members in groups:
+        forks = [episode.forks[len(episode.forks) // 2] for episode in members]
+        outcomes = rloo(torch.tensor([sum(episode.rewards) for episode in members]), [0] * len(members)).tolist()
+        branches = values_of(forks, policy, VINE, "branch")
+        for episode, outcome, (value, _) in zip(members, outcomes, branches, strict=True):
+            cut = len(episode.rewards) // 2
+            given += [outcome] * cut + [sum(episode.rewards[cut:]) - value] * (len(episode.rewards) - cut)
+    return given, 1 + (policy.turns - before) / len(given)
 
 
 def rule_advantages(groups: list[list[Played]], vines: list[list[float]], vine_turns: float) -> Given:

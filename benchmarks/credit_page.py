@@ -56,12 +56,12 @@ def table(cells: dict[str, dict[str, Any]]) -> list[str]:
         "| rule | Spearman | quartiles | above rloo | wrong signs | bias | gradient | variance | cost | cells |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    names = list(next(iter(cells.values()))["rules"])
     rows = []
-    for name in names:
-        rules = [cell["rules"][name] for cell in cells.values()]
+    for name in dict.fromkeys(name for cell in cells.values() for name in cell["rules"]):
+        having = [cell["rules"] for cell in cells.values() if name in cell["rules"]]
+        rules = [of_cell[name] for of_cell in having]
         row = {key: median([rule.get(key) for rule in rules]) for key in COLUMNS}
-        both = [(cell["rules"][name]["spearman"], cell["rules"][BESIDE]["spearman"]) for cell in cells.values()]
+        both = [(of_cell[name]["spearman"], of_cell[BESIDE]["spearman"]) for of_cell in having]
         pairs = [(own, other) for own, other in both if None not in (own, other) and own != other]
         above = f"{sum(own > other for own, other in pairs)} of {len(pairs)}" if pairs else "-"
         ranked = [rule["spearman"] for rule in rules if rule["spearman"] is not None]

@@ -117,6 +117,8 @@ def test_every_rule_is_measured(credit):
     assert cell["rules"]["outcome (rloo)"]["cost"] == 1.0
     assert cell["rules"][f"vine, {credit.VINE} continuations"]["cost"] > 2
     assert cell["rules"]["outcome (rloo)"]["gradient"] == pytest.approx(1, abs=0.6)
+    assert 1 < cell["rules"]["branch contrast"]["cost"] < cell["rules"][f"vine, {credit.VINE} continuations"]["cost"]
+    assert cell["rules"]["branch contrast"]["gradient"] == pytest.approx(1, abs=0.6)
     assert credit.credit_page.table({"chain": cell})[0].startswith("| rule |")
 
 
