@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Literal, NotRequired, Protocol, TypedDict
+from typing import Any, Literal, NotRequired, Protocol
 
 import gymnasium as gym
+from typing_extensions import TypedDict
 
 from rlvr.envs.core.images import text_of, url_of
 from rlvr.envs.tools.turn import CallOutputs

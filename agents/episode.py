@@ -10,8 +10,9 @@ from rlvr.agents.conversation import Message, StopReason, TokenSequence, opening
 from rlvr.envs import Verdict
 from rlvr.envs.core.terminal import as_html
 from rlvr.envs.core.verdict import TRUE_REWARD
-from rlvr.envs.tools.calls import ActionWithCalls, action_of_record
+from rlvr.envs.tools.calls import ActionWithCalls, NativeCall, action_of_record
 
+VERSION = 1  # of the record; a new one is for records that earlier versions of rlvr would misread
 OVERPAID = 0.5  # a return that is so much above the true reward
 
 
@@ -145,6 +146,7 @@ class Episode:
             ``completion_tokens`` (``reasoning_tokens`` of them) and ``cost`` are sums over the replies; an evaluation's
             episode has ``model_seconds``, from asking to the reply, ``env_seconds``, in calls of the environment, and
             ``ended``, when the last of them returned, in seconds since 1970.
+        version: of the form of the record; one without it is of version 1.
     """
 
     env_id: str
@@ -172,6 +174,7 @@ class Episode:
     branches: list[EpisodeBranch] = field(default_factory=list)
     prefix: int = 0
     usage: dict[str, float] = field(default_factory=dict, compare=False)  # seconds differ each time
+    version: int = VERSION
 
     @property
     def done(self) -> bool:
@@ -259,8 +262,9 @@ class Episode:
         """The episode of a record that `to_dict` made.
 
         Raises:
-            KeyError, TypeError, ValueError: the record is none of an episode.
+            KeyError, TypeError, ValueError: the record is none of an episode, or of a newer version.
         """
+        require_version(record)
         fields = dict(record)
         if unknown := sorted(fields.keys() - set(cls.__dataclass_fields__)):
             raise ValueError(f"unknown field {', '.join(unknown)}: another tool or another version of rlvr wrote it")
@@ -273,6 +277,28 @@ class Episode:
         branches = record.get("branches", [])
         fields["branches"] = [EpisodeBranch(b["follows"], TokenSequence(**b["tokens"])) for b in branches]
         return cls(**fields)
+
+    @classmethod
+    def json_schema(cls) -> dict[str, Any]:
+        """The JSON schema (draft 2020-12) of what `to_dict` writes, made of the types of the fields."""
+        from pydantic import TypeAdapter, create_model
+
+        call: Any = create_model("NativeCall", **dict.fromkeys(NativeCall._fields, (str, ...)))  # type: ignore[call-overload]
+        native = create_model("ActionWithCalls", words=(str, ...), calls=(list[call], ...)).model_json_schema()
+        schema = TypeAdapter(cls).json_schema()
+        schema["$defs"] |= native.pop("$defs")
+        schema["$defs"]["Turn"]["properties"]["native"] = native
+        return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def require_version(record: Mapping[str, Any]) -> None:
+    """Check that an episode's record is of a version that is read here.
+
+    Raises:
+        ValueError: it is of a newer one, or of none.
+    """
+    if not (type(version := record.get("version", 1)) is int and 1 <= version <= VERSION):
+        raise ValueError(f"the record is of version {version!r:.20}, and this rlvr reads version {VERSION}: update rlvr")
 
 
 # Fields of an episode or a turn that are left out where they are empty.

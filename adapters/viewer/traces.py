@@ -16,6 +16,7 @@ from statistics import fmean
 from typing import Any
 
 from rlvr.agents.conversation import FLAWS
+from rlvr.agents.episode import require_version
 from rlvr.agents.evaluation.summary import USAGE
 from rlvr.envs.core.json_text import load_json
 from rlvr.envs.tasks.digests import digest_parts
@@ -241,7 +242,12 @@ def image_of(value: Any) -> str:
 
 
 def episode_trace(record: Mapping[str, Any], source: str = "rlvr") -> Trace:
-    """The trace of what `rlvr.agents.Episode.to_dict` wrote, in this version or an older one."""
+    """The trace of what `rlvr.agents.Episode.to_dict` wrote, in this version or an older one.
+
+    Raises:
+        ValueError: it is of a newer version.
+    """
+    require_version(record)
     verdict = mapping_of(record.get("verdict"))
     turns = mappings_of(record.get("turns"))
     rewards = [number_of(turn.get("reward")) or 0.0 for turn in turns]

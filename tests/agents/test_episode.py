@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import fields
 
+import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlvr.adapters.viewer.foreign import trace_of
 from rlvr.agents import Episode, ExpertAgent, Rollout, RolloutRequest, TokenSequence, Turn
-from rlvr.agents.episode import EpisodeBranch
+from rlvr.agents.episode import VERSION, EpisodeBranch
+from rlvr.cli import main
 from rlvr.envs import Verdict
 from rlvr.envs.core.verdict import INVALID, STATUSES
 from rlvr.envs.tools.calls import ActionWithCalls, NativeCall
@@ -121,6 +124,68 @@ def test_a_verdict_comes_back_from_json_equal(verdict):
 def test_a_played_episode_comes_back_equal():
     for episode in Rollout("rlvr/Calculator-v0", ExpertAgent())([RolloutRequest(seed=0, index=i) for i in range(5)]):
         assert Episode.from_dict(json.loads(json.dumps(episode.to_dict()))) == episode
+
+
+@pytest.fixture(scope="module")
+def schema(tmp_path_factory) -> jsonschema.Draft202012Validator:
+    out = tmp_path_factory.mktemp("schema") / "episode.json"
+    assert main(["export", "--schema", "--out", str(out)]) == 0
+    written = json.loads(out.read_text())
+    jsonschema.Draft202012Validator.check_schema(written)
+    return jsonschema.Draft202012Validator(written)
+
+
+@pytest.mark.slow
+@given(EPISODE)
+@settings(max_examples=1_000)
+def test_every_record_is_of_the_schema_which_has_each_of_its_fields(schema, episode):
+    record = json.loads(json.dumps(episode.to_dict()))
+    schema.validate(record)
+    assert record.keys() <= schema.schema["properties"].keys()
+    assert all(turn.keys() <= schema.schema["$defs"]["Turn"]["properties"].keys() for turn in record["turns"])
+
+
+def test_records_of_real_episodes_are_of_the_schema(schema):
+    for env_id in ("rlvr/Calculator-v0", "rlvr/GuessNumber-v0", "rlvr/Countdown-v0"):
+        for episode in Rollout(env_id, ExpertAgent())([RolloutRequest(seed=0, index=i) for i in range(5)]):
+            schema.validate(episode.to_dict())
+
+
+CALLED = {"words": "", "calls": [{"id": "1", "name": "a"}]}  # a call without arguments
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"seed": "1"}, ["seed"]),
+        ({"turns": [{"observation": "o", "role": "user", "action": "a"}]}, ["turns", 0]),
+        ({"turns": [Turn("o", "user", "a", "stop").to_dict() | {"stop": "over"}]}, ["turns", 0, "stop"]),
+        ({"turns": [Turn("o", "user", "a", "stop").to_dict() | {"native": CALLED}]}, ["turns", 0, "native", "calls", 0]),
+        ({"verdict": {"reward": 1.0, "status": "right"}}, ["verdict"]),
+        ({"tokens": {"ids": ["1"]}}, ["tokens", "ids", 0]),
+        ({"branches": [{"follows": 0}]}, ["branches", 0]),
+        ({"version": "1"}, ["version"]),
+    ],
+)
+def test_a_wrong_record_is_not_of_the_schema(schema, change, where):
+    (error,) = schema.iter_errors(Episode("e", "k", 0).to_dict() | change)
+    assert list(error.absolute_path) == where
+
+
+def test_a_record_without_a_version_is_of_the_first_one_and_a_newer_one_is_refused(tmp_path, capsys):
+    record = Episode("e", "k", 0).to_dict()
+    assert record.pop("version") == VERSION == 1
+    assert Episode.from_dict(record).version == 1
+    reason = "the record is of version 2, and this rlvr reads version 1: update rlvr"
+    with pytest.raises(ValueError, match=reason):
+        Episode.from_dict(record | {"version": 2, "acts": []})
+    file = tmp_path / "newer.jsonl"
+    file.write_text(json.dumps(record | {"version": 2, "acts": []}) + "\n")
+    for words in (["table", file], ["export", file, "--out", tmp_path / "x.jsonl"]):
+        assert main([*map(str, words)]) == 2
+        assert capsys.readouterr().err == f"rlvr: line 1 of {file} is not an episode: {reason}\n"
+    with pytest.raises(ValueError, match=reason):  # which the viewer names beside the episodes that it shows
+        trace_of(record | {"version": 2})
 
 
 def test_an_unknown_field_is_refused():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rlvr.cli.options import add_force, add_settings, settings_of
 from rlvr.envs.core.code_rule import require_registered
+from rlvr.envs.core.files import write_new
 from rlvr.envs.core.registry import full_id
 
 if TYPE_CHECKING:
@@ -28,9 +30,14 @@ def export(options: argparse.Namespace, rest: list[str]) -> int:
     from rlvr.adapters.export.selection import Filter, Selection, episode_files, read_all
 
     targets = [name for name in TARGETS if getattr(options, name) is not None]
-    if bool(options.paths) + (options.expert is not None) + len(targets) != 1:
+    if bool(options.paths) + (options.expert is not None) + options.schema + len(targets) != 1:
         flags = ", ".join(f"{_flag(name)} ID" for name in ("expert", *TARGETS))
-        raise ValueError(f"say what to export: files or runs, or one of {flags}")
+        raise ValueError(f"say what to export: files or runs, --schema, or one of {flags}")
+    if options.schema:
+        from rlvr.agents import Episode
+
+        write_new(options.out, json.dumps(Episode.json_schema(), indent=1) + "\n", options.force)
+        return 0
     if targets:
         return _environment(options, targets[0])
     if options.push:
@@ -251,6 +258,7 @@ def add_parsers(commands: Any) -> None:
     exporting.add_argument("--openenv", metavar="ID", help="export an environment as a package of OpenEnv instead")
     exporting.add_argument("--verifiers", metavar="ID", help="export it as a package of verifiers instead")
     exporting.add_argument("--nemo-gym", metavar="ID", help="export it as a server of NeMo Gym, with rows, instead")
+    exporting.add_argument("--schema", action="store_true", help="export the JSON schema of an episode's record instead")
     exporting.add_argument(
         "--push",
         metavar="REPO",
