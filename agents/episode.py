@@ -8,6 +8,7 @@ from typing import Any
 
 from rlvr.agents.conversation import Message, StopReason, TokenSequence, opening_messages
 from rlvr.envs import Verdict
+from rlvr.envs.core.hints import nearest
 from rlvr.envs.core.terminal import as_html
 from rlvr.envs.core.verdict import TRUE_REWARD
 from rlvr.envs.tools.calls import ActionWithCalls, NativeCall, action_of_record
@@ -60,7 +61,7 @@ class Turn:
     ``image`` is the image beside the observation, as a data URL of a PNG; "" if there is none. ``outputs`` are those of
     several native calls, see `rlvr.agents.conversation.Message`; an action that made native calls is a
     `rlvr.envs.tools.calls.ActionWithCalls`. ``limit``, ``flaw`` and ``option_logprobs`` are the reply's, see
-    `rlvr.agents.conversation.Reply`.
+    `rlvr.agents.conversation.Reply`. ``foreign`` is as of `Episode`.
     """
 
     observation: str
@@ -76,6 +77,7 @@ class Turn:
     option_logprobs: list[float] = field(default_factory=list)
     branch: int = 0
     outputs: list[str] = field(default_factory=list)
+    foreign: dict[str, Any] = field(default_factory=dict)
 
     def message(self) -> Message:
         """The observation as a chat message."""
@@ -91,7 +93,8 @@ class Turn:
         record = {name: value for name in self.__slots__ if (value := getattr(self, name)) or name not in _SELDOM}
         if isinstance(self.action, ActionWithCalls):
             record["native"] = self.action.to_dict()
-        return record | {"verdict": _plain(self.verdict)}
+        record.pop("foreign", None)
+        return record | {"verdict": _plain(self.verdict)} | self.foreign
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Turn:
@@ -100,7 +103,8 @@ class Turn:
         Raises:
             KeyError, TypeError, ValueError: the record is none of a turn.
         """
-        fields = {**record, "verdict": _verdict(record["verdict"])}
+        fields = _with_foreign(record, {*cls.__slots__, "native"})
+        fields["verdict"] = _verdict(record.get("verdict"))
         fields["action"] = action_of_record(fields["action"], fields.pop("native", None))
         return cls(**fields)
 
@@ -147,6 +151,7 @@ class Episode:
             episode has ``model_seconds``, from asking to the reply, ``env_seconds``, in calls of the environment, and
             ``ended``, when the last of them returned, in seconds since 1970.
         version: of the form of the record; one without it is of version 1.
+        foreign: the fields of its record that somebody else added, which are kept as they are.
     """
 
     env_id: str
@@ -175,6 +180,7 @@ class Episode:
     prefix: int = 0
     usage: dict[str, float] = field(default_factory=dict, compare=False)  # seconds differ each time
     version: int = VERSION
+    foreign: dict[str, Any] = field(default_factory=dict)
 
     @property
     def done(self) -> bool:
@@ -245,7 +251,8 @@ class Episode:
         record["verdict"] = _plain(self.verdict)
         if self.branches:
             record["branches"] = [{"follows": b.follows, "tokens": b.tokens.to_dict()} for b in self.branches]
-        return record
+        record.pop("foreign", None)
+        return record | self.foreign
 
     def __str__(self) -> str:
         task = " ".join(f"{name} {getattr(self, name)}" for name in ("split", "level", "seed", "index", "sample"))
@@ -265,9 +272,7 @@ class Episode:
             KeyError, TypeError, ValueError: the record is none of an episode, or of a newer version.
         """
         require_version(record)
-        fields = dict(record)
-        if unknown := sorted(fields.keys() - set(cls.__dataclass_fields__)):
-            raise ValueError(f"unknown field {', '.join(unknown)}: another tool or another version of rlvr wrote it")
+        fields = _with_foreign(record, {*cls.__slots__})
         if missing := [name for name in ("env_id", "key", "seed") if name not in fields]:
             raise ValueError(f"{', '.join(missing)} missing")
         fields["turns"] = [Turn.from_dict(turn) for turn in record.get("turns", [])]
@@ -284,10 +289,13 @@ class Episode:
         from pydantic import TypeAdapter, create_model
 
         call: Any = create_model("NativeCall", **dict.fromkeys(NativeCall._fields, (str, ...)))  # type: ignore[call-overload]
-        native = create_model("ActionWithCalls", words=(str, ...), calls=(list[call], ...)).model_json_schema()
+        native: Any = create_model("ActionWithCalls", words=(str, ...), calls=(list[call], ...))
         schema = TypeAdapter(cls).json_schema()
-        schema["$defs"] |= native.pop("$defs")
-        schema["$defs"]["Turn"]["properties"]["native"] = native
+        written = native.model_json_schema()
+        schema["$defs"] |= written.pop("$defs")
+        schema["$defs"]["Turn"]["properties"]["native"] = written
+        for held in (schema, schema["$defs"]["Turn"]):
+            del held["properties"]["foreign"]  # whose names stand in the record itself
         return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
@@ -298,14 +306,29 @@ def require_version(record: Mapping[str, Any]) -> None:
         ValueError: it is of a newer one, or of none.
     """
     if not (type(version := record.get("version", 1)) is int and 1 <= version <= VERSION):
-        raise ValueError(f"the record is of version {version!r:.20}, and this rlvr reads version {VERSION}: update rlvr")
+        raise ValueError(
+            f"the record is of version {version!r:.20}, and this rlvr reads version {VERSION}: update rlvr"
+        )
 
 
 # Fields of an episode or a turn that are left out where they are empty.
 _SELDOM = frozenset(
     {"forked_from", "env_digest", "examples", "agent", "branches", "prefix", "usage"}
-    | {"image", "limit", "flaw", "option_logprobs", "branch", "outputs"}
+    | {"image", "limit", "flaw", "option_logprobs", "branch", "outputs", "native", "foreign"}
 )
+
+
+def _with_foreign(record: Mapping[str, Any], known: set[str]) -> dict[str, Any]:
+    """The fields of a record, those that are not known together as ``foreign``.
+
+    Raises:
+        ValueError: one is spelt like a field that each record has and this one has not: a figure would go wrong.
+    """
+    foreign = {name: value for name, value in record.items() if name not in known or name == "foreign"}
+    for name in foreign:
+        if near := nearest(name, known - _SELDOM - record.keys()):
+            raise ValueError(f"unknown field {name!r}; did you mean {near!r}?")
+    return {name: value for name, value in record.items() if name not in foreign} | {"foreign": foreign}
 
 
 def _plain(verdict: Verdict | None) -> dict[str, Any] | None:

@@ -76,6 +76,8 @@ def atif_record(episode: Episode, *, images: str = "") -> dict[str, Any]:
             other_role = {} if turn.role == "user" else {"role": turn.role}
             _add(steps, "user", message=_content(turn, number, images), **copied, **_extra(turn, images, **other_role))
         _add(steps, "agent", **_agent_step(record["turns"][number], len(steps), names), **copied)
+        if turn.foreign:
+            steps[-1]["extra"]["foreign"] = turn.foreign
         if spans is not None:
             steps[-1]["metrics"] = _metrics(episode.tokens, *spans[number])
     if episode.final_observation and episode.turns:
@@ -125,7 +127,7 @@ def episode_of(record: Mapping[str, Any]) -> Episode:
     if not isinstance(extra, Mapping) or not isinstance(extra.get(OURS), Mapping):
         raise NotOurs("its extra holds no episode of rlvr")
     fields = dict(extra[OURS])
-    if "json" in fields:
+    if fields.keys() == {"json"}:
         return Episode.from_dict(json.loads(fields["json"]))
     turns: list[dict[str, Any]] = []
     tokens = TokenSequence()
@@ -142,7 +144,7 @@ def episode_of(record: Mapping[str, Any]) -> Episode:
         else:
             held = step["extra"]
             turn = {"observation": "", "role": "user", **waiting, "action": held.get("action", step["message"])}
-            turns.append(turn | {name: held[name] for name in _KEPT if name in held})
+            turns.append(turn | {name: held[name] for name in _KEPT if name in held} | held.get("foreign", {}))
             if step.get("metrics"):
                 tokens.extend(_sequence(step["metrics"]))
             results = (step.get("observation") or {}).get("results", [])

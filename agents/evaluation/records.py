@@ -67,12 +67,13 @@ def figures_only(episode: Episode) -> Episode:
         partial_completion=TokenSequence(),
         training={},
         branches=[],
+        foreign={},
     )
 
 
 def _figures_of_turn(turn: Turn) -> Turn:
     action = blake2b(turn.action.encode(errors="surrogatepass"), digest_size=12).hexdigest()
-    return replace(turn, observation="", action=action, image="", outputs=[], option_logprobs=[])
+    return replace(turn, observation="", action=action, image="", outputs=[], option_logprobs=[], foreign={})
 
 
 def cut_torn_line(path: Path) -> None:

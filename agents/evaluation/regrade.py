@@ -83,8 +83,11 @@ def regrade(rollout: Rollout, episodes: Sequence[Episode]) -> Iterator[Regraded]
     rollout.agent = RecordedAgent(dict(zip(keys, episodes, strict=True)))
     for index, after in rollout.stream(requests):
         before = episodes[index]
-        # The replies, who made them and what they took are the record's.
-        after = replace(after, key=before.key, tokens=before.tokens, agent=before.agent, usage=before.usage)
+        # The replies, who made them, what they took and what others noted are the record's.
+        held = ("key", "tokens", "agent", "usage", "foreign")
+        after = replace(after, **{name: getattr(before, name) for name in held})
+        for turn, recorded in zip(after.turns, before.turns, strict=False):  # an episode may go on, or end earlier
+            turn.foreign = recorded.foreign
         yield Regraded(before, after)
 
 

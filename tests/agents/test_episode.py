@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlvr.adapters.export.atif import episode_of
 from rlvr.adapters.viewer.foreign import trace_of
 from rlvr.agents import Episode, ExpertAgent, Rollout, RolloutRequest, TokenSequence, Turn
 from rlvr.agents.episode import VERSION, EpisodeBranch
@@ -29,6 +30,9 @@ VERDICT = st.builds(
     reason=TEXT,
     parts=st.dictionaries(TEXT, NUMBER, max_size=3),
 )
+JSON = st.dictionaries(TEXT, NUMBER | TEXT | st.lists(st.integers(), max_size=2) | st.booleans(), max_size=3)
+# What somebody else added; json and foreign are names that our own forms use.
+FOREIGN = JSON | st.dictionaries(st.sampled_from(["json", "foreign", "judge", "example", "extra"]), JSON, max_size=2)
 CALL = st.builds(NativeCall, TEXT, TEXT, TEXT | st.just('{"a": [1, "é"]}'))
 TURN = st.builds(
     Turn,
@@ -45,9 +49,9 @@ TURN = st.builds(
     option_logprobs=st.lists(NUMBER, max_size=3),
     branch=st.integers(0, 2),
     outputs=st.lists(TEXT, max_size=3),
+    foreign=FOREIGN,
 )
 COUNTED = st.sampled_from(["prompt_tokens", "completion_tokens", "cached_tokens", "cost", "env_seconds"])
-JSON = st.dictionaries(TEXT, NUMBER | TEXT | st.lists(st.integers(), max_size=2) | st.booleans(), max_size=3)
 
 
 @st.composite
@@ -91,6 +95,7 @@ EPISODE = st.builds(
     branches=st.lists(st.builds(EpisodeBranch, st.integers(-1, 3), token_sequences()), max_size=2),
     prefix=st.integers(0, 4),
     usage=st.dictionaries(COUNTED, st.floats(0, 1e9)),
+    foreign=FOREIGN,
 )
 
 
@@ -141,8 +146,9 @@ def schema(tmp_path_factory) -> jsonschema.Draft202012Validator:
 def test_every_record_is_of_the_schema_which_has_each_of_its_fields(schema, episode):
     record = json.loads(json.dumps(episode.to_dict()))
     schema.validate(record)
-    assert record.keys() <= schema.schema["properties"].keys()
-    assert all(turn.keys() <= schema.schema["$defs"]["Turn"]["properties"].keys() for turn in record["turns"])
+    assert record.keys() - episode.foreign.keys() <= schema.schema["properties"].keys()
+    for turn, written in zip(episode.turns, record["turns"], strict=True):
+        assert written.keys() - turn.foreign.keys() <= schema.schema["$defs"]["Turn"]["properties"].keys()
 
 
 def test_records_of_real_episodes_are_of_the_schema(schema):
@@ -160,7 +166,10 @@ CALLED = {"words": "", "calls": [{"id": "1", "name": "a"}]}  # a call without ar
         ({"seed": "1"}, ["seed"]),
         ({"turns": [{"observation": "o", "role": "user", "action": "a"}]}, ["turns", 0]),
         ({"turns": [Turn("o", "user", "a", "stop").to_dict() | {"stop": "over"}]}, ["turns", 0, "stop"]),
-        ({"turns": [Turn("o", "user", "a", "stop").to_dict() | {"native": CALLED}]}, ["turns", 0, "native", "calls", 0]),
+        (
+            {"turns": [Turn("o", "user", "a", "stop").to_dict() | {"native": CALLED}]},
+            ["turns", 0, "native", "calls", 0],
+        ),
         ({"verdict": {"reward": 1.0, "status": "right"}}, ["verdict"]),
         ({"tokens": {"ids": ["1"]}}, ["tokens", "ids", 0]),
         ({"branches": [{"follows": 0}]}, ["branches", 0]),
@@ -188,10 +197,47 @@ def test_a_record_without_a_version_is_of_the_first_one_and_a_newer_one_is_refus
         trace_of(record | {"version": 2})
 
 
-def test_an_unknown_field_is_refused():
-    record = Episode("e", "k", 0).to_dict()
-    with pytest.raises(ValueError, match="rewrad: another tool or another version"):
-        Episode.from_dict(record | {"rewrad": 1.0})
+def test_fields_that_somebody_else_added_are_kept_through_each_command_that_writes_records(tmp_path, capsys):
+    words = ["eval", "--env", "Calculator", "--split", "train", "--agent", "expert", "--episodes"]
+    assert main([*words, "1", "--out", str(tmp_path / "played.jsonl")]) == 0
+    noted = {"judge": {"model": "m", "scores": [1, 0.5]}, "foreign": None, "json": "\ud800"}
+    record = json.loads((tmp_path / "played.jsonl").read_text()) | noted
+    record["turns"][0]["seen_by"] = ["é", 1e300]
+    line, file, out = json.dumps(record), tmp_path / "noted.jsonl", tmp_path / "out.jsonl"
+    file.write_text(line + "\n")
+    assert json.dumps(Episode.from_dict(json.loads(line)).to_dict()) == line
+    assert main(["regrade", str(file), "--out", str(out)]) == 0
+    assert out.read_text() == line + "\n"
+    assert main(["export", str(file), "--format", "atif", "--out", str(tmp_path / "a.jsonl")]) == 0
+    assert json.dumps(episode_of(json.loads((tmp_path / "a.jsonl").read_text())).to_dict()) == line
+    assert main([*words, "2", "--out", str(file)]) == 0
+    first, second = file.read_text().splitlines()
+    assert first == line, "an evaluation that goes on with a file leaves its lines as they are"
+    assert not noted.keys() & json.loads(second).keys()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where"), [("verdict", "verdit", None), ("tokens", "token", None), ("reward", "rewrad", "turns")]
+)
+def test_a_known_field_that_is_misspelt_is_refused_by_whoever_goes_on_with_the_file(tmp_path, capsys, old, new, where):
+    file = tmp_path / "a.jsonl"
+    words = ["eval", "--env", "Calculator", "--agent", "expert", "--episodes", "1", "--out", str(file)]
+    assert main(words) == 0
+    record = json.loads(file.read_text())
+    holder = record[where][0] if where else record
+    holder[new] = holder.pop(old)
+    file.write_text(json.dumps(record) + "\n")
+    capsys.readouterr()
+    assert main(words) == 2
+    reason = f"line 1 of {file} is not an episode: unknown field {new!r}; did you mean {old!r}?"
+    assert capsys.readouterr().err == f"rlvr: {reason}\n"
+
+
+@pytest.mark.parametrize("part", ["verdict", "tokens"])
+def test_a_grade_and_tokens_have_no_fields_but_their_own(part):
+    record = Episode("e", "k", 0, verdict=Verdict(1.0, "correct")).to_dict()
+    with pytest.raises(TypeError, match="judge"):
+        Episode.from_dict(record | {part: record[part] | {"judge": 1}})
 
 
 @pytest.mark.parametrize(

@@ -258,7 +258,9 @@ def add_parsers(commands: Any) -> None:
     exporting.add_argument("--openenv", metavar="ID", help="export an environment as a package of OpenEnv instead")
     exporting.add_argument("--verifiers", metavar="ID", help="export it as a package of verifiers instead")
     exporting.add_argument("--nemo-gym", metavar="ID", help="export it as a server of NeMo Gym, with rows, instead")
-    exporting.add_argument("--schema", action="store_true", help="export the JSON schema of an episode's record instead")
+    exporting.add_argument(
+        "--schema", action="store_true", help="export the JSON schema of an episode's record instead"
+    )
     exporting.add_argument(
         "--push",
         metavar="REPO",
