@@ -19,7 +19,8 @@ from rlvr.adapters.export.inspect_log import write_log
 from rlvr.adapters.export.otel import spans_record
 from rlvr.adapters.rows import MISSING_PYARROW
 from rlvr.agents.episode import Episode
-from rlvr.agents.evaluation.records import figures_only
+from rlvr.agents.evaluation.records import COLUMN, figures_only
+from rlvr.agents.evaluation.summary import USAGE
 from rlvr.envs.core.files import (
     LinkRefused,
     make_folder,
@@ -32,9 +33,12 @@ from rlvr.envs.core.files import (
     write_whole,
 )
 
-FORMATS = ("chat", "openai", "atif", "otel", "every-eval-ever", "inspect")
-EVALUATIONS = {"every-eval-ever": ".json", "inspect": ".eval"}  # forms of whole evaluations, and how their files end
-BATCH = 1_000  # rows of Parquet that are made at once
+FORMATS = ("chat", "openai", "atif", "otel", "every-eval-ever", "inspect", "parquet")
+# Forms of whole evaluations, and how their files end.
+EVALUATIONS = {"every-eval-ever": ".json", "inspect": ".eval", "parquet": ".parquet"}
+CHUNK = 20  # rows of Parquet that are made at once
+GROUP = 16 << 20  # bytes of a row group
+LARGEST = 2**63  # from which on a number does not fit into a column
 
 
 def check_target(out: Path, form: str) -> None:
@@ -117,9 +121,14 @@ def _digests(digests: Counter[tuple[str, str | None, str]], out: Path) -> dict[s
 
 
 def _write_file(episodes: Iterable[Episode], out: Path, form: str) -> int:
+    if form == "parquet":
+        return _write_parquet(map(episode_row, episodes), out, episode_row(Episode("", "", 0)))
     if form == "chat":
-        with _chats(episodes, out) as chats:
-            return _write_parquet(*chats, out) if out.suffix == ".parquet" else _write_lines(chats[0], out)
+        with _chats(episodes, out) as (records, parts, weighted):
+            if out.suffix != ".parquet":
+                return _write_lines(records, out)
+            rows = ({**record, "tools": record["tools"] and json.dumps(record["tools"])} for record in records)
+            return _write_parquet(rows, out, chat_record(Episode("", "", 0)), parts, weighted)
     if form == "inspect":
         with _draft(out, "xb") as file:
             if not (count := write_log(episodes, file)):
@@ -178,7 +187,28 @@ def _write_folder(episodes: Iterable[Episode], out: Path) -> int:
     return count
 
 
-def _write_parquet(records: Iterator[Record], parts: bool, weighted: bool, out: Path) -> int:
+def episode_row(episode: Episode) -> Record:
+    """What is asked for most of an episode, each in a column, and its line of JSONL, which holds all.
+
+    Without a valid grade ``reward`` and ``success`` are None, so that means are those of `summarise`.
+    """
+    named = ("env_id", "split", "level", "seed", "index", "group", "sample", "key", "env_digest")
+    row = {name: getattr(episode, name) for name in named}
+    verdict, model = episode.verdict, episode.agent.get("model")
+    row["model"] = model if isinstance(model, str) else None
+    row |= {name: getattr(episode, name) if episode.valid else None for name in ("reward", "success")}
+    row |= {name: getattr(verdict, name, None) for name in ("status", "answer", "reason")}
+    row |= {"turns": len(episode.turns), "sampled_tokens": episode.sampled_tokens}
+    row |= {name: episode.usage.get(name) for name in (*USAGE, "ended")}
+    fits = {name: None if isinstance(value, int) and abs(value) >= LARGEST else value for name, value in row.items()}
+    whole: Record = whole_pairs({**fits, COLUMN: json.dumps(episode.to_dict())})
+    return whole
+
+
+def _write_parquet(
+    rows: Iterator[Record], out: Path, names: Iterable[str], parts: bool = False, weighted: bool = False
+) -> int:
+    """Write rows to columns, a row group at a time."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -189,18 +219,21 @@ def _write_parquet(records: Iterator[Record], parts: bool, weighted: bool, out: 
     weight = {"weight": whole} if weighted else {}
     kinds = {
         "messages": pa.list_(pa.struct({"role": text, "content": content, **weight})),
-        "reward": pa.float64(),
         "success": pa.bool_(),
-        **dict.fromkeys(("level", "seed", "index", "group", "sample", "turns", "tokens"), whole),
+        **dict.fromkeys(("reward", "ended", *USAGE), pa.float64()),
+        **dict.fromkeys(("level", "seed", "index", "group", "sample", "turns", "tokens", "sampled_tokens"), whole),
     }
-    names = chat_record(Episode("", "", 0))
     schema, count = pa.schema([(name, kinds.get(name, text)) for name in names]), 0
+    waiting: list[Any] = []
     with _draft(out, "xb") as file, pq.ParquetWriter(file, schema) as table:
-        while batch := list(islice(records, BATCH)):
-            for record in batch:  # Arrow would give each schema the arguments of all others
-                record["tools"] = None if record["tools"] is None else json.dumps(record["tools"])
-            table.write_table(pa.Table.from_pylist(batch, schema=schema))
-            count += len(batch)
+        while chunk := list(islice(rows, CHUNK)):
+            waiting.append(pa.Table.from_pylist(chunk, schema=schema))
+            count += len(chunk)
+            if sum(each.nbytes for each in waiting) >= GROUP:
+                table.write_table(pa.concat_tables(waiting))
+                waiting.clear()
+        if waiting:
+            table.write_table(pa.concat_tables(waiting))
         if not count:
             raise _Nothing
     return count

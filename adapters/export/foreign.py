@@ -9,11 +9,18 @@ from typing import Any, cast
 
 from rlvr.adapters.export.atif import NotOurs, episode_of
 from rlvr.adapters.export.inspect_log import episode_of_sample
-from rlvr.adapters.viewer.foreign import READERS, inspect_records, log_traces, read_inspect, trace_of
+from rlvr.adapters.viewer.foreign import (
+    READERS,
+    inspect_records,
+    log_traces,
+    parquet_records,
+    read_inspect,
+    trace_of,
+)
 from rlvr.adapters.viewer.traces import THINK, ChatMessage, NotATrace, Trace
 from rlvr.agents.conversation import Message, StopReason, TokenSequence
 from rlvr.agents.episode import Episode, Turn
-from rlvr.agents.evaluation.records import episode_of_line
+from rlvr.agents.evaluation.records import episode_of_record, record_of_line
 from rlvr.envs import Verdict
 from rlvr.envs.core.json_text import load_json
 from rlvr.envs.core.verdict import STATUSES, Status
@@ -41,6 +48,10 @@ def read_file(path: Path, problems: list[str]) -> Iterator[Episode | NotAnEpisod
             ours = _ours(record)
             yield from (ours,) if ours is not None else map(_episode, log_traces(record, evaluation))
         return
+    if path.suffix == ".parquet":
+        for number, record in enumerate(parquet_records(path), 1):
+            yield _of_record(record, number, path)
+        return
     if path.suffix in READERS:
         for trace in READERS[path.suffix](path):
             yield _episode(trace)
@@ -50,16 +61,12 @@ def read_file(path: Path, problems: list[str]) -> Iterator[Episode | NotAnEpisod
             if not line.endswith(b"\n"):
                 problems.append(f"the last line of {path} is not whole, and is left out")
             elif line.strip():
-                yield _of_line(line, number, path)
+                yield _of_record(record_of_line(line, number, path), number, path)
 
 
-def _of_line(line: bytes, number: int, path: Path) -> Episode | NotAnEpisode:
-    try:
-        record = load_json(line)
-    except ValueError:
-        record = None
+def _of_record(record: Any, number: int, path: Path) -> Episode | NotAnEpisode:
     if not isinstance(record, dict) or ("env_id" in record and isinstance(record.get("turns"), list)):
-        return episode_of_line(line, number, path)
+        return episode_of_record(record, number, path)
     try:
         return _ours(record) or _episode(trace_of(record))
     except NotATrace as error:

@@ -39,6 +39,7 @@ from rlvr.adapters.viewer.trajectories import (
     tinker_trace,
 )
 from rlvr.adapters.viewer.verifiers_records import is_verifiers, verifiers_trace
+from rlvr.agents.evaluation.records import COLUMN
 from rlvr.envs.core.json_text import load_json
 from rlvr.envs.core.tables import scan_table
 
@@ -247,16 +248,24 @@ def _zstandard(packed: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
 
 
 def read_parquet(path: Path) -> Iterator[Trace]:
-    """The rows of TRL's completions, or of any Parquet file with a chat or a prompt and completion in each row.
+    """The rows of TRL's completions, or of any Parquet file with an episode, a chat or a prompt and completion in each.
 
     Raises:
         ValueError: it cannot be read.
     """
     try:
-        for row in scan_table(path):
-            yield trace_of(json.loads(json.dumps(row, default=str)))
+        yield from map(trace_of, parquet_records(path))
     except NotATrace as error:
         raise ValueError(f"{path.name} cannot be read: {error}") from error
+
+
+def parquet_records(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a Parquet file as JSON; of a row that holds an episode of ours, its record."""
+    for row in scan_table(path):
+        if isinstance(line := row.get(COLUMN), str) and "env_digest" in row:
+            yield load_json(line)
+        else:
+            yield json.loads(json.dumps(row, default=str))
 
 
 READERS = {".eval": read_inspect, ".json": read_inspect, ".parquet": read_parquet}

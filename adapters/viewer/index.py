@@ -22,7 +22,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from rlvr.adapters.viewer.foreign import READERS, trace_of
+from rlvr.adapters.viewer.foreign import READERS, parquet_records, trace_of
 from rlvr.adapters.viewer.light import light_record
 from rlvr.adapters.viewer.sources import TraceSource, find_sources, step_of
 from rlvr.adapters.viewer.traces import Trace, text_of
@@ -359,7 +359,8 @@ class EpisodeIndex:
             KeyError, ValueError: there is none.
         """
         trace, row = self.trace(number)
-        return asdict(trace) if Path(row["path"]).suffix in READERS else load_json(self._line(row))
+        record = self._raw(row)
+        return asdict(trace) if record is None else record
 
     def raw(self, number: int) -> Any:
         """The record of an episode as its line of JSON holds it.
@@ -367,10 +368,16 @@ class EpisodeIndex:
         Raises:
             KeyError, ValueError: there is none.
         """
-        _, row = self.trace(number)
-        if Path(row["path"]).suffix in READERS:
+        if (record := self._raw(self.trace(number)[1])) is None:
             raise ValueError("another tool's log holds no episode of rlvr's")
-        return load_json(self._line(row))
+        return record
+
+    def _raw(self, row: dict[str, Any]) -> Any:
+        path = Path(row["path"])
+        if path.suffix == ".parquet":
+            record = next(islice(parquet_records(path), row["number"], None))
+            return record if isinstance(record.get("turns"), list) else None
+        return None if path.suffix in READERS else load_json(self._line(row))
 
     def replies(self, numbers: Sequence[int]) -> dict[int, str]:
         """What the policy wrote in some episodes, without its thinking; those that cannot be read are left out."""

@@ -14,7 +14,7 @@ import gymnasium as gym
 from rlvr.agents.conversation import Agent, capability
 from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.agents.evaluation.journal import KEPT, Journal, journalled
-from rlvr.agents.evaluation.records import cut_torn_line, read_episodes
+from rlvr.agents.evaluation.records import cut_torn_line, read_episodes, require_lines
 from rlvr.agents.evaluation.same_tasks import refusal
 from rlvr.agents.evaluation.summary import Evaluation, summarise
 from rlvr.agents.rollout import Rollout, stream_together
@@ -82,6 +82,8 @@ def evaluate_together(
             was played on other rows or with other settings of the environment; another process writes the record.
         OSError: the record is a link or no plain file, or cannot be written.
     """
+    if record is not None:
+        require_lines(record)
     episodes = {episode.key: episode for episode in read_episodes(record)} if record is not None else {}
     keys = [[request.key(rollout.env_id) for request in requests] for rollout, requests in plays]
     failed = {key for key, episode in episodes.items() if episode.verdict and episode.verdict.status == "env_error"}

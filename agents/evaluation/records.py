@@ -1,4 +1,7 @@
-"""Episodes in JSONL files: one a line. A last line without its end is torn, or is being written by somebody."""
+"""Episodes in JSONL files: one a line. A last line without its end is torn, or is being written by somebody.
+
+They are read from Parquet as well, where a column holds the line of each.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,23 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import count
 from pathlib import Path
 from sys import intern
+from typing import Any
 
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode, Turn
 from rlvr.envs.core.files import make_folder, open_plain, write_whole
 from rlvr.envs.core.json_text import load_json
+from rlvr.envs.core.tables import scan_table
 
 BEGINNING = b'{"env_id": '  # of a line that `Episode.to_dict` makes
+COLUMN = "record"  # of Parquet, with each episode as its line of JSONL
 BESIDE_EPISODES = ("metrics.jsonl", "timing.jsonl", "provenance.jsonl")
 
 
@@ -29,23 +35,39 @@ def is_beside_episodes(path: Path) -> bool:
 
 
 def read_episodes(path: Path, kept: Callable[[Episode], Episode] = lambda episode: episode) -> list[Episode]:
-    """The episodes of a JSONL file; none when there is no file. A torn last line is left out, and stays in the file.
+    """The episodes of a file, as of `scan_episodes`.
 
     Args:
         kept: what to hold of each in memory; `figures_only` where texts and tokens are not asked for.
+    """
+    return list(map(kept, scan_episodes(path)))
+
+
+def scan_episodes(path: Path) -> Iterator[Episode]:
+    """The episodes of a file, one at a time: JSONL, or the Parquet of ``rlvr export``; none when there is no file.
+
+    A torn last line is left out, and stays in the file.
 
     Raises:
-        ValueError: a line before the last is not an episode, or the path is a folder or a device.
+        ValueError: a line before the last is not an episode, or the path is a folder or a device, or Parquet that
+            holds something else or cannot be read.
     """
     if not path.exists():
-        return []
+        return
     if path.is_dir():
         raise ValueError(f"{path} is a folder: name a JSONL file of episodes in it")
     if path.is_char_device():  # reading /dev/full never ends
         raise ValueError(f"{path} is a device: name a JSONL file of episodes")
+    if path.suffix == ".parquet":
+        for number, row in enumerate(scan_table(path), 1):
+            if not isinstance(row.get(COLUMN), str):
+                raise ValueError(f"{path} holds no episodes: row {number} has no text in the column {COLUMN!r}")
+            yield episode_of_record(record_of_line(row[COLUMN], number, path), number, path)
+        return
     with path.open("rb") as file:
-        numbered = ((number, line) for number, line in enumerate(file, 1) if line.endswith(b"\n") and line.strip())
-        return [kept(episode_of_line(line, number, path)) for number, line in numbered]
+        for number, line in enumerate(file, 1):
+            if line.endswith(b"\n") and line.strip():
+                yield episode_of_record(record_of_line(line, number, path), number, path)
 
 
 def figures_only(episode: Episode) -> Episode:
@@ -94,24 +116,47 @@ def cut_torn_line(path: Path) -> None:
             file.truncate(content.rfind(b"\n") + 1)
 
 
+def require_lines(path: Path) -> None:
+    """Check that a file that lines are written to does not say that it is Parquet.
+
+    Raises:
+        ValueError: it does.
+    """
+    if path.suffix == ".parquet":
+        raise ValueError(f"{path} would hold JSONL: name X.jsonl, and rlvr export --format parquet makes Parquet of it")
+
+
 def write_episodes(path: Path, episodes: Iterable[Episode]) -> None:
     """Write a JSONL file with one episode a line.
 
     Raises:
+        ValueError: the path says that it is Parquet.
         OSError: the path is a link or no plain file, or cannot be written.
     """
+    require_lines(path)
     with open_plain(path) as file:
         file.writelines(json.dumps(episode.to_dict()) + "\n" for episode in episodes)
 
 
-def episode_of_line(line: bytes, number: int, path: Path) -> Episode:
-    """The episode that a line of a JSONL file holds.
+def record_of_line(line: str | bytes, number: int, path: Path) -> Any:
+    """The JSON of a line of a file.
 
     Raises:
-        ValueError: it holds none; the line's number and the file are named.
+        ValueError: it is none; the line's number and the file are named.
     """
     try:
-        record = load_json(line)
+        return load_json(line)
+    except ValueError as error:
+        raise ValueError(f"line {number} of {path} is not an episode: {error}") from error
+
+
+def episode_of_record(record: Any, number: int, path: Path) -> Episode:
+    """The episode of a line's JSON.
+
+    Raises:
+        ValueError: it is none; the line's number and the file are named.
+    """
+    try:
         if not isinstance(record, dict):
             raise ValueError("it is no JSON object")
         return Episode.from_dict(record)

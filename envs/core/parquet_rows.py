@@ -14,6 +14,7 @@ from typing import Any
 
 MEMORY = 4 << 30  # bytes of address space of the process
 BATCH_ROWS = 1_000
+BATCH_BYTES = 16 << 20  # that a batch of fewer rows aims at where rows are long
 
 
 def scan_batches(path: Path) -> Iterator[tuple[list[dict[str, Any]], int]]:
@@ -56,7 +57,9 @@ def _send(path: str) -> None:
         with parquet.ParquetFile(path) as file:
             schema = pyarrow.schema([field.with_type(_without_dictionaries(field.type)) for field in file.schema_arrow])
             with pyarrow.ipc.new_stream(sys.stdout.buffer, schema) as out:
-                for batch in file.iter_batches(BATCH_ROWS, use_threads=False):
+                size = sum(file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups))
+                rows = max(1, min(BATCH_ROWS, BATCH_BYTES * file.metadata.num_rows // max(1, size)))
+                for batch in file.iter_batches(rows, use_threads=False):
                     out.write_batch(batch.cast(schema))
     except MemoryError:
         sys.exit(f"{BATCH_ROWS:,} of its rows take over {MEMORY >> 30} GiB")

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 
+from rlvr.adapters.export import files
 from rlvr.adapters.export.atif import NotOurs, atif_record, episode_of
 from rlvr.adapters.export.chat import chat_record, openai_record
+from rlvr.adapters.viewer.index import EpisodeIndex
+from rlvr.adapters.viewer.queries import listing
+from rlvr.adapters.viewer.sources import find_sources
 from rlvr.agents import Episode, ExpertAgent, RandomAgent, Rollout, TokenSequence, Turn, task_requests
-from rlvr.agents.evaluation.records import read_episodes, write_episodes
+from rlvr.agents.evaluation.records import read_episodes, scan_episodes, write_episodes
 from rlvr.cli import main
 from rlvr.envs import Verdict
 
@@ -215,6 +221,8 @@ def test_a_run_is_its_folder_of_episodes_and_a_torn_line_stays(capsys, tmp_path:
         (["EPISODES", "--out", "EPISODES"], "is what is exported"),
         (["EPISODES", "--out", "x.parquet", "--format", "openai"], "JSONL"),
         (["EPISODES", "--out", "x.parquet", "--format", "atif"], "folder"),
+        (["EPISODES", "--out", "x.jsonl", "--format", "parquet"], "X.parquet"),
+        (["EPISODES", "--out", "x.parquet", "--format", "parquet", "--success"], "filters"),
         (["EPISODES", "--expert", "Countdown", "--out", "x.jsonl"], "--expert"),
         (["--out", "x.jsonl"], "--expert"),
         (["none.jsonl", "--out", "x.jsonl"], "no file or folder"),
@@ -234,6 +242,96 @@ def test_what_cannot_be_exported_is_one_line_and_no_file(capsys, tmp_path: Path,
     assert reason in printed
     assert printed.count("\n") == 1
     assert sorted(tmp_path.iterdir()) == there
+
+
+# Parquet of episodes
+
+
+def test_any_record_comes_back_from_parquet_as_the_same_bytes(tmp_path: Path, monkeypatch):
+    pq = pytest.importorskip("pyarrow.parquet")
+    episodes: list[Episode] = []
+
+    @settings(max_examples=300)
+    @given(EPISODE)
+    def collect(episode):
+        episodes.append(episode)
+
+    collect()
+    monkeypatch.setattr(files, "GROUP", 1 << 14)
+    write_episodes(tmp_path / "a.jsonl", episodes)
+    words = ["--format", "parquet", "--out", str(tmp_path / "a.parquet")]
+    assert main(["export", str(tmp_path / "a.jsonl"), *words]) == 0
+    write_episodes(tmp_path / "b.jsonl", scan_episodes(tmp_path / "a.parquet"))
+    assert (tmp_path / "b.jsonl").read_bytes() == (tmp_path / "a.jsonl").read_bytes()
+    table = pq.ParquetFile(tmp_path / "a.parquet")
+    assert table.num_row_groups > 3
+    columns = table.read().drop_columns(["record"]).to_pydict()
+    valid = [episode for episode in episodes if episode.valid]
+    for name in ("reward", "success"):
+        assert [value for value in columns[name] if value is not None] == [getattr(each, name) for each in valid]
+    assert columns["turns"] == [len(episode.turns) for episode in episodes]
+    assert columns["seed"] == [episode.seed if episode.seed < 2**63 else None for episode in episodes]
+
+
+def test_commands_read_parquet_of_episodes_as_they_read_lines(tmp_path: Path, capsys, monkeypatch):
+    pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    words = ["eval", "--env", "Calculator", "--agent", "expert", "--episodes", "6", "--out"]
+    assert main([*words, "a.jsonl"]) == 0
+    others = [replace(made(1), env_id=CALCULATOR), replace(made(2, 0.0, "env_error"), env_id=CALCULATOR)]
+    write_episodes(Path("a.jsonl"), [*read_episodes(Path("a.jsonl")), *others])
+    assert main(["export", "a.jsonl", "--format", "parquet", "--out", "a.parquet"]) == 0
+    assert "8 of 8 episodes" in capsys.readouterr().out, "those of the test split and those that failed, too"
+    printed = {}
+    for suffix in ("jsonl", "parquet"):
+        file = f"a.{suffix}"
+        for command in (
+            ["table", f"x={file}"],
+            ["compare", file, "a.jsonl"],
+            ["regrade", file],
+            ["export", file, "--split", "test", "--out", "x.jsonl", "--force"],
+        ):
+            assert main(command) == 0
+            printed.setdefault(command[0], []).append(capsys.readouterr().out.replace(f"A {file}", "A"))
+    for command, (lines, table) in printed.items():
+        assert lines == table, command
+    assert main(["regrade", "a.parquet", "--out", "b.parquet"]) == 2
+    assert "name X.jsonl" in capsys.readouterr().err
+    assert main([*words, "a.parquet"]) == 2
+    assert "name X.jsonl" in capsys.readouterr().err
+    index = EpisodeIndex(find_sources([Path("a.parquet")]), tmp_path)
+    try:
+        index.update()
+        rows = listing(index.reader, {})["rows"]
+        lines = [json.loads(line) for line in Path("a.jsonl").read_text().splitlines()]
+        assert [index.raw(row["id"]) for row in sorted(rows, key=lambda row: row["id"])] == lines
+        assert index.record(rows[0]["id"]) in lines
+    finally:
+        index.close()
+
+
+def test_parquet_of_something_else_is_one_sentence(tmp_path: Path, capsys):
+    pytest.importorskip("pyarrow")
+    write_episodes(tmp_path / "a.jsonl", [made(1)])
+    assert main(["export", str(tmp_path / "a.jsonl"), "--out", str(tmp_path / "chats.parquet")]) == 0
+    capsys.readouterr()
+    assert main(["table", str(tmp_path / "chats.parquet")]) == 2
+    assert "holds no episodes: row 1 has no text in the column 'record'" in capsys.readouterr().err
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 no more")
+    assert main(["table", str(tmp_path / "a.parquet")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [["export", "A", "--format", "parquet", "--out", "B"], ["table", "C"]])
+def test_parquet_without_its_package_is_one_sentence(tmp_path: Path, capsys, monkeypatch, words):
+    write_episodes(tmp_path / "a.jsonl", [made(1)])
+    (tmp_path / "c.parquet").write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    names = {"A": "a.jsonl", "B": "b.parquet", "C": "c.parquet"}
+    assert main([str(tmp_path / names[word]) if word in names else word for word in words]) == 2
+    printed = capsys.readouterr().err
+    assert "rlvr[hub]" in printed
+    assert printed.count("\n") == 1
 
 
 # ATIF

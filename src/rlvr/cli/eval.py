@@ -464,8 +464,9 @@ def _new_record(what: str, agent: str) -> Path | None:
 
 def _same_evaluation(record: Path, options: dict[str, Any]) -> None:
     """Write what is measured beside the record; refuse to go on with a record of something else."""
-    from rlvr.agents.evaluation.records import options_beside
+    from rlvr.agents.evaluation.records import options_beside, require_lines
 
+    require_lines(record)
     if record.exists() and not record.is_file():
         raise ValueError(f"{record} is no plain file: name a JSONL file of episodes")
     settings = {name: str(value) for name, value in options.items() if name not in _NOT_MEASURED}

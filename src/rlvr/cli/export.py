@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rlvr.adapters.export.selection import Filter, Selection
     from rlvr.agents import Episode
 
-EVALUATIONS = ("every-eval-ever", "inspect")
+EVALUATIONS = ("every-eval-ever", "inspect", "parquet")
 EPISODES_ONLY = ("success", "min_reward", "env", "best_of", "dedupe", "max_turns", "max_tokens")
 
 
@@ -250,8 +250,8 @@ def add_parsers(commands: Any) -> None:
         choices=("chat", "openai", "atif", "otel", *EVALUATIONS),
         default="chat",
         help="chat: messages as played, and reward; openai: for its fine-tuning; atif: Harbor's trajectories; "
-        "otel: OpenTelemetry's spans; "
-        "every-eval-ever: the figures of an evaluation; inspect: an evaluation as its log",
+        "otel: OpenTelemetry's spans; every-eval-ever: the figures of an evaluation; inspect: an evaluation as its log; "
+        "parquet: a table of whole records",
     )
     exporting.add_argument("--expert", metavar="ID", help="export the expert's episodes in an environment instead")
     exporting.add_argument("--harbor", metavar="ID", help="export an environment's tasks as folders of Harbor instead")

@@ -43,7 +43,7 @@ def compare(options: argparse.Namespace, rest: list[str]) -> int:
 def regrade(options: argparse.Namespace, rest: list[str]) -> int:
     """Play the actions of recorded episodes again and say which verdicts are others now."""
     from rlvr.agents import ConstantAgent, Rollout, summarise
-    from rlvr.agents.evaluation.records import write_episodes
+    from rlvr.agents.evaluation.records import require_lines, write_episodes
     from rlvr.agents.evaluation.regrade import Regraded, lenient_successes
     from rlvr.agents.evaluation.regrade import regrade as played_again
     from rlvr.agents.evaluation.same_tasks import digest_notes
@@ -51,6 +51,7 @@ def regrade(options: argparse.Namespace, rest: list[str]) -> int:
     if options.out is not None:
         if options.out.exists() and options.file.exists() and options.out.samefile(options.file):
             raise ValueError(f"{options.out} is what is graded anew: give another --out")
+        require_lines(options.out)
         require_new(options.out, options.force)
     settings = settings_of(options)
     by_env: dict[str, list[Episode]] = {}
