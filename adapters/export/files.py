@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import Any
 
 from rlvr.adapters.export.atif import atif_record, turn_images
 from rlvr.adapters.export.chat import Record, chat_record, has_images, openai_record, whole_pairs
@@ -23,9 +22,9 @@ from rlvr.agents.evaluation.records import COLUMN, figures_only
 from rlvr.agents.evaluation.summary import USAGE
 from rlvr.envs.core.files import (
     LinkRefused,
+    drafted,
     make_folder,
     mark_written,
-    open_plain,
     require_new,
     require_new_folder,
     sha256_of,
@@ -165,7 +164,8 @@ def _as_parts(record: Record) -> Record:
 
 def _write_lines(records: Iterable[dict[str, Any]], out: Path) -> int:
     count = 0
-    with _draft(out) as file:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(_Nothing), drafted(out) as file:
         for record in records:
             file.write(json.dumps(record) + "\n")
             count += 1
@@ -225,7 +225,8 @@ def _write_parquet(
     }
     schema, count = pa.schema([(name, kinds.get(name, text)) for name in names]), 0
     waiting: list[Any] = []
-    with _draft(out, "xb") as file, pq.ParquetWriter(file, schema) as table:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(_Nothing), drafted(out, "xb") as file, pq.ParquetWriter(file, schema) as table:
         while chunk := list(islice(rows, CHUNK)):
             waiting.append(pa.Table.from_pylist(chunk, schema=schema))
             count += len(chunk)
@@ -241,21 +242,3 @@ def _write_parquet(
 
 class _Nothing(Exception):
     """There is nothing to write."""
-
-
-@contextmanager
-def _draft(out: Path, mode: str = "x") -> Iterator[IO[Any]]:
-    """A file beside ``out`` that takes its name when all is written."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    draft = out.with_name(f".{out.name}.draft")
-    draft.unlink(missing_ok=True)
-    try:
-        with open_plain(draft, mode) as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(out)
-    except _Nothing:
-        pass
-    finally:
-        draft.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ import gymnasium as gym
 from rlvr.agents.conversation import Agent, capability
 from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.agents.evaluation.journal import KEPT, Journal, journalled
-from rlvr.agents.evaluation.records import cut_torn_line, read_episodes, require_lines
+from rlvr.agents.evaluation.records import cut_torn_line, figures_only, read_episodes, require_lines
 from rlvr.agents.evaluation.same_tasks import refusal
 from rlvr.agents.evaluation.summary import Evaluation, summarise
 from rlvr.agents.rollout import Rollout, stream_together
@@ -82,9 +82,10 @@ def evaluate_together(
             was played on other rows or with other settings of the environment; another process writes the record.
         OSError: the record is a link or no plain file, or cannot be written.
     """
+    episodes: dict[str, Episode] = {}  # of each what is summed up: memory does not grow with texts
     if record is not None:
         require_lines(record)
-    episodes = {episode.key: episode for episode in read_episodes(record)} if record is not None else {}
+        episodes |= {episode.key: episode for episode in read_episodes(record, figures_only)}
     keys = [[request.key(rollout.env_id) for request in requests] for rollout, requests in plays]
     failed = {key for key, episode in episodes.items() if episode.verdict and episode.verdict.status == "env_error"}
     done = episodes.keys() - failed
@@ -116,7 +117,7 @@ def evaluate_together(
             tell()
         for episode in _stream(waiting):
             episode.agent = described | episode.agent | ({"native_tools": True} if episode.tools else {})
-            episodes[episode.key] = episode
+            episodes[episode.key] = figures_only(episode)
             missing.discard(episode.key)
             if episode.verdict is not None and episode.verdict.status != "env_error":
                 done.add(episode.key)

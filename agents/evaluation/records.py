@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import count
 from pathlib import Path
@@ -20,11 +21,13 @@ from typing import Any
 
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode, Turn
+from rlvr.envs import Verdict
 from rlvr.envs.core.files import make_folder, open_plain, write_whole
 from rlvr.envs.core.json_text import load_json
 from rlvr.envs.core.tables import scan_table
 
 BEGINNING = b'{"env_id": '  # of a line that `Episode.to_dict` makes
+BLOCK = 1 << 20  # bytes that are looked at to find the last line
 COLUMN = "record"  # of Parquet, with each episode as its line of JSONL
 BESIDE_EPISODES = ("metrics.jsonl", "timing.jsonl", "provenance.jsonl")
 
@@ -71,31 +74,41 @@ def scan_episodes(path: Path) -> Iterator[Episode]:
 
 
 def figures_only(episode: Episode) -> Episode:
-    """What `summarise`, `compare` and tables read of an episode, in about 1 kB a turn.
+    """What `summarise`, `compare` and tables read of an episode, in about 1 kB. It is for reading alone: what equals
+    another episode's is the same object.
 
-    Texts and tokens are left out: an action is its digest, since samples that say the same are counted.
+    Texts and tokens are left out. Samples that say the same are counted, so the first action is a digest of all.
     """
-    turns = [_figures_of_turn(turn) for turn in episode.turns]
+    spoken = blake2b(digest_size=12)
+    for turn in episode.turns:
+        spoken.update(turn.action.encode(errors="surrogatepass") + b"\xff")
+    turns = [_shared_turn(json.dumps(_figures_of_turn(turn))) for turn in episode.turns]
+    if turns:
+        turns[0] = replace(turns[0], action=spoken.hexdigest())
     return replace(
-        episode,
+        _NOTHING,
+        **{name: getattr(episode, name) for name in ("key", "seed", "group", "sample", "index", "level")},
         env_id=intern(episode.env_id),
+        split=episode.split and intern(episode.split),
         tools=intern(episode.tools),
         env_digest=intern(episode.env_digest),
         turns=turns,
-        tokens=TokenSequence(mask=[episode.tokens.sampled]),  # of which the sum is taken
-        system=None,
-        examples=[],
-        final_observation="",
-        partial_completion=TokenSequence(),
-        training={},
-        branches=[],
-        foreign={},
+        tokens=_token_count(episode.tokens.sampled),
+        verdict=episode.verdict and _shared_verdict(json.dumps(episode.verdict.to_dict())),
+        agent=_shared_json(json.dumps(episode.agent)),
+        usage=episode.usage or _NOTHING.usage,
     )
 
 
-def _figures_of_turn(turn: Turn) -> Turn:
-    action = blake2b(turn.action.encode(errors="surrogatepass"), digest_size=12).hexdigest()
-    return replace(turn, observation="", action=action, image="", outputs=[], option_logprobs=[], foreign={})
+def _figures_of_turn(turn: Turn) -> dict[str, Any]:
+    return Turn("", "", "", turn.stop, turn.reward, turn.verdict, flaw=turn.flaw).to_dict()
+
+
+_NOTHING = Episode("", "", 0)
+_shared_json = lru_cache(1_000)(json.loads)
+_token_count = lru_cache(1_000)(lambda sampled: TokenSequence(mask=[sampled]))  # of which the sum is taken
+_shared_turn = lru_cache(10_000)(lambda text: Turn.from_dict(json.loads(text)))
+_shared_verdict = lru_cache(10_000)(lambda text: Verdict.from_dict(json.loads(text)))
 
 
 def cut_torn_line(path: Path) -> None:
@@ -107,13 +120,19 @@ def cut_torn_line(path: Path) -> None:
     """
     if not path.exists():
         return
-    content = path.read_bytes()
-    if content and not content.endswith(b"\n"):
-        torn = content[content.rfind(b"\n") + 1 :]
+    with path.open("rb") as file:
+        end = length = file.seek(0, os.SEEK_END)
+        torn = b""
+        while end and b"\n" not in torn:  # backwards: a file may be larger than memory
+            end = max(0, end - BLOCK)
+            file.seek(end)
+            torn = file.read(min(BLOCK, length - end - len(torn))) + torn
+    torn = torn[torn.rfind(b"\n") + 1 :]
+    if torn:
         if torn[: len(BEGINNING)] != BEGINNING[: len(torn)]:
             raise ValueError(f"the last line of {path} is no part of an episode, and is not cut off: give another file")
         with open_plain(path, "r+b") as file:
-            file.truncate(content.rfind(b"\n") + 1)
+            file.truncate(length - len(torn))
 
 
 def require_lines(path: Path) -> None:

@@ -7,6 +7,7 @@ import errno
 import hashlib
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -53,16 +54,28 @@ def open_plain(path: Path, mode: str = "w") -> IO[Any]:
         raise
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file so that it is there whole or as it was; a symbolic link of that name is replaced, not followed."""
-    data = content.encode() if isinstance(content, str) else content
+@contextlib.contextmanager
+def drafted(path: Path, mode: str = "x") -> Iterator[IO[Any]]:
+    """A file beside ``path`` that takes its name once all is written: it is there whole or as it was.
+
+    A symbolic link of that name is replaced, not followed.
+    """
     draft = path.with_name(f".{path.name}.draft")
     draft.unlink(missing_ok=True)  # of a process that was killed, or a link that somebody left there
-    with open_plain(draft, "xb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    try:
+        with open_plain(draft, mode) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file as of `drafted`."""
+    with drafted(path, "xb") as file:
+        file.write(content.encode() if isinstance(content, str) else content)
 
 
 def require_new(path: Path, force: bool, way: str = "force=True") -> None:

@@ -8,6 +8,7 @@ import json
 import math
 import random
 import re
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -28,7 +29,7 @@ from rlvr.agents import (
     task_requests,
 )
 from rlvr.agents.conversation import Reply
-from rlvr.agents.evaluation import read_episodes, votes, wilson, write_episodes
+from rlvr.agents.evaluation import read_episodes, records, votes, wilson, write_episodes
 from rlvr.agents.evaluation.compare import compare
 from rlvr.agents.evaluation.records import figures_only
 from rlvr.agents.evaluation.regrade import lenient_successes, regrade
@@ -177,6 +178,46 @@ def test_a_record_broken_at_any_byte_of_its_last_line_is_gone_on_with(tmp_path):
         assert evaluate(rollout, requests, record=torn) == reference
         assert rollout.agent.begun == ([] if cut == len(content) else [last])
         assert torn.read_bytes() == content
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, records.BLOCK])
+@pytest.mark.parametrize("torn", [b"", b'{"env_id": "e', b'{"env_id": "' + b"x" * 200])
+@pytest.mark.parametrize("lines", [b"", b"{}\n", b'{"env_id": "e"}\n' * 20])
+def test_a_torn_line_is_found_from_the_end_of_a_file_of_any_size(tmp_path, monkeypatch, size, torn, lines):
+    monkeypatch.setattr(records, "BLOCK", size)
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(lines + torn)
+    records.cut_torn_line(path)
+    assert path.read_bytes() == lines
+
+
+class Talker(ConstantAgent):
+    """Says 20 kB, each time in a text of its own."""
+
+    def act(self, conversations):
+        return [Reply(f"{conversation.key} " * 600) for conversation in conversations]
+
+
+@pytest.mark.slow
+def test_an_evaluation_and_regrading_hold_figures_and_no_texts(tmp_path):
+    record, out = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    rollout = Rollout("rlvr/Countdown-v0", Talker(), batch_size=20)
+    evaluate(rollout, task_requests(None, 20))  # what is made once
+    peaks = []
+    tracemalloc.start()
+    try:
+        for play in (
+            lambda: evaluate(rollout, task_requests(None, 1_000), record=record),
+            lambda: main(["regrade", str(record), "--out", str(out)]),
+        ):
+            tracemalloc.reset_peak()
+            before, _ = tracemalloc.get_traced_memory()
+            play()
+            peaks.append(tracemalloc.get_traced_memory()[1] - before)
+    finally:
+        tracemalloc.stop()
+    assert out.read_bytes().count(b"\n") == 1_000
+    assert max(peaks) < record.stat().st_size / 3
 
 
 def test_a_record_has_one_writer(tmp_path):

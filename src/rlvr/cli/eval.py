@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlvr.cli.options import add_settings, nonnegative, settings_of
+from rlvr.cli.options import add_settings, nonnegative, price, settings_of
 from rlvr.cli.results import line_width, recorded
 from rlvr.envs.core.code_rule import require_registered
 from rlvr.envs.core.files import write_whole
@@ -249,7 +249,7 @@ def _show_whole(
 
 
 def _played(plans: list[Plan], progress: EvaluationProgress, options: argparse.Namespace) -> list[list[Episode]]:
-    """The episodes of each environment: those of the record too, which an earlier command may have played.
+    """The figures of the episodes of each environment: of the record's too, which an earlier command may have played.
 
     Where a price is named, each that has tokens and no cost of its own gets one.
     """
@@ -406,8 +406,7 @@ class EvaluationProgress:
     def requests(self) -> dict[str, Any]:
         """Calls and requests of the whole command so far, as plain JSON; nothing without an endpoint."""
         usage = self.usage()
-        names = ("calls", "failed", "requests")
-        return {} if usage is None else {"endpoint": {name: getattr(usage, name) for name in names}}
+        return {} if usage is None else {"endpoint": {n: getattr(usage, n) for n in ("calls", "failed", "requests")}}
 
     def taken(self, env_id: str | None = None) -> dict[str, Any]:
         """The seconds from the beginning to the last new episode, of an environment or of all, and how many there are;
@@ -419,8 +418,10 @@ class EvaluationProgress:
         return {"seconds": ended - self._began, "new_episodes": len(episodes)}
 
     def take(self, episode: Episode) -> None:
-        """Take in an episode that has ended."""
-        self.episodes.append(episode)
+        """Take in the figures of an episode that has ended."""
+        from rlvr.agents.evaluation.records import figures_only
+
+        self.episodes.append(figures_only(episode))
         now = self._ended[episode.env_id] = time.monotonic()
         if now - self._shown < (0.2 if self._live else LINE_SECONDS):
             return
@@ -484,17 +485,6 @@ def _same_evaluation(record: Path, options: dict[str, Any]) -> None:
         if changed and record.exists():
             raise ValueError(f"{record} was made with another {', '.join(changed)}: give another --out")
     write_whole(beside, json.dumps(settings, indent=1))
-
-
-def price(text: str) -> tuple[float, float]:
-    """Two numbers with a comma between them, as `--price` takes them."""
-    try:
-        prompt, completion = map(float, text.split(","))
-    except ValueError:
-        prompt = completion = -1.0
-    if not (0 <= prompt < math.inf and 0 <= completion < math.inf):
-        raise argparse.ArgumentTypeError(f"two prices of a million tokens are wanted, as 0.15,0.6; got {text!r}")
-    return prompt, completion
 
 
 def add_parsers(commands: Any) -> None:

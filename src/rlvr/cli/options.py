@@ -150,6 +150,17 @@ def port(text: str) -> int:
     return number
 
 
+def price(text: str) -> tuple[float, float]:
+    """Two numbers with a comma between them, as `--price` takes them."""
+    try:
+        prompt, completion = map(float, text.split(","))
+    except ValueError:
+        prompt = completion = -1.0
+    if not (0 <= prompt < math.inf and 0 <= completion < math.inf):
+        raise argparse.ArgumentTypeError(f"two prices of a million tokens are wanted, as 0.15,0.6; got {text!r}")
+    return prompt, completion
+
+
 def nonnegative(text: str) -> float:
     """A number from 0 on, neither infinite nor nan: seconds, and what is counted in them."""
     try:

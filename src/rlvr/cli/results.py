@@ -6,28 +6,31 @@ import argparse
 import fcntl
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import asdict
+from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlvr.cli.options import add_force, add_settings, require_new, settings_of
 from rlvr.envs.core.code_rule import require_registered
-from rlvr.envs.core.files import mark_written, write_whole
+from rlvr.envs.core.files import drafted, mark_written, write_whole
 from rlvr.envs.core.json_text import load_json
 
 REPORT = '<iframe sandbox title="report" srcdoc="'  # what the page of a report, and no other, is made of
+AT_ONCE = 50  # episodes that are graded anew
 
 if TYPE_CHECKING:
     from rlvr.agents import Episode
+    from rlvr.agents.evaluation.regrade import Regraded
 
 
 def compare(options: argparse.Namespace, rest: list[str]) -> int:
     """Set two results of `rlvr eval --out` side by side."""
     from rlvr.agents.evaluation.compare import compare as paired
-    from rlvr.agents.evaluation.records import figures_only
 
-    result = paired(recorded(options.a, figures_only), recorded(options.b, figures_only))
+    result = paired(recorded(options.a), recorded(options.b))
     if options.json:
         print(json.dumps(result.to_dict()))
         return 0
@@ -42,44 +45,60 @@ def compare(options: argparse.Namespace, rest: list[str]) -> int:
 
 def regrade(options: argparse.Namespace, rest: list[str]) -> int:
     """Play the actions of recorded episodes again and say which verdicts are others now."""
-    from rlvr.agents import ConstantAgent, Rollout, summarise
-    from rlvr.agents.evaluation.records import require_lines, write_episodes
-    from rlvr.agents.evaluation.regrade import Regraded, lenient_successes
-    from rlvr.agents.evaluation.regrade import regrade as played_again
+    from rlvr.agents import summarise
+    from rlvr.agents.evaluation.records import figures_only, require_lines
     from rlvr.agents.evaluation.same_tasks import digest_notes
 
+    if not options.file.exists():
+        raise FileNotFoundError(f"there is no file {options.file}")
     if options.out is not None:
         if options.out.exists() and options.file.exists() and options.out.samefile(options.file):
             raise ValueError(f"{options.out} is what is graded anew: give another --out")
         require_lines(options.out)
         require_new(options.out, options.force)
-    settings = settings_of(options)
-    by_env: dict[str, list[Episode]] = {}
-    for episode in recorded(options.file):
-        by_env.setdefault(episode.env_id, []).append(episode)
-    regraded: list[Regraded] = []
-    lenient = 0
-    for env_id, episodes in by_env.items():
-        require_registered(env_id, settings)
-        rollout = Rollout(env_id, ConstantAgent(), env_settings=settings)
-        regraded += played_again(rollout, episodes)
-        lenient += lenient_successes(rollout, [each.after for each in regraded[-len(episodes) :]])
-    for each in regraded:
-        if each.changed:
-            other = "" if each.same_task else " (the task has changed)"
-            print(f"{each.before.key}: {_outcome(each.before)} -> {_outcome(each.after)}{other}")
+    before: list[Episode] = []
+    after: list[Episode] = []
+    changed = others = lenient = 0
+    with nullcontext() if options.out is None else drafted(options.out) as file:
+        for regraded, succeeded in _regraded(options.file, settings_of(options)):
+            lenient += succeeded
+            for each in regraded:
+                if each.changed:
+                    other = "" if each.same_task else " (the task has changed)"
+                    print(f"{each.before.key}: {_outcome(each.before)} -> {_outcome(each.after)}{other}")
+                changed, others = changed + each.changed, others + (not each.same_task)
+                before.append(figures_only(each.before))
+                after.append(figures_only(each.after))
+                if file is not None:
+                    file.write(json.dumps(each.after.to_dict()) + "\n")
+        if not before:
+            raise ValueError(f"{options.file} holds no episode")
     if options.out is not None:
-        write_episodes(options.out, [each.after for each in regraded])
         mark_written(options.out)
-    changed, others = sum(e.changed for e in regraded), sum(not e.same_task for e in regraded)
-    print(f"{len(regraded)} episodes, {changed} verdicts changed, {others} saw another observation than now")
-    for note in digest_notes([("the record", [e.before for e in regraded]), ("now", [e.after for e in regraded])]):
+    print(f"{len(before)} episodes, {changed} verdicts changed, {others} saw another observation than now")
+    for note in digest_notes([("the record", before), ("now", after)]):
         print(f"note: {note}")
-    print(f"before:\n{summarise([e.before for e in regraded])}\nnow:\n{summarise([e.after for e in regraded])}")
-    if single := sum(e.after.valid and len(e.after.turns) == 1 for e in regraded):
+    print(f"before:\n{summarise(before)}\nnow:\n{summarise(after)}")
+    if single := sum(episode.valid and len(episode.turns) == 1 for episode in after):
         of_what = "the last number or single letter of a reply, in whatever form; never a reward"
         print(f"lenient success {lenient}/{single} = {lenient / single:.3f} ({of_what})")
     return 0
+
+
+def _regraded(path: Path, settings: dict[str, Any]) -> Iterator[tuple[list[Regraded], int]]:
+    """Some episodes of a file at a time, graded anew, and how many succeed where any form will do."""
+    from rlvr.agents import ConstantAgent, Rollout
+    from rlvr.agents.evaluation.records import scan_episodes
+    from rlvr.agents.evaluation.regrade import lenient_successes, regrade
+
+    rollouts: dict[str, Rollout] = {}
+    for env_id, episodes in groupby(scan_episodes(path), lambda episode: episode.env_id):
+        if env_id not in rollouts:
+            require_registered(env_id, settings)
+            rollouts[env_id] = Rollout(env_id, ConstantAgent(), env_settings=settings)
+        while some := list(islice(episodes, AT_ONCE)):
+            regraded = list(regrade(rollouts[env_id], some))
+            yield regraded, lenient_successes(rollouts[env_id], [each.after for each in regraded])
 
 
 def table(options: argparse.Namespace, rest: list[str]) -> int:
@@ -148,12 +167,13 @@ def _outcome(episode: Episode) -> str:
     return f"{episode.verdict.status if episode.verdict else 'unfinished'} {episode.reward:g}"
 
 
-def recorded(path: Path, kept: Callable[[Episode], Episode] = lambda episode: episode) -> list[Episode]:
-    from rlvr.agents.evaluation.records import read_episodes
+def recorded(path: Path) -> list[Episode]:
+    """The figures of the episodes of a file, one at least."""
+    from rlvr.agents.evaluation.records import figures_only, read_episodes
 
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
-    episodes = read_episodes(path, kept)
+    episodes = read_episodes(path, figures_only)
     if not episodes:
         raise ValueError(f"{path} holds no episode")
     return episodes
