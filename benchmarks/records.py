@@ -1,9 +1,10 @@
-"""Files of episodes: the memory of the commands that read them, and what writing one costs beside playing.
+"""Files of episodes: memory and time of the commands that read them, and what writing one costs beside playing.
 
     python benchmarks/records.py --gigabytes 0.1 0.3    # makes files of these sizes, one after the other
 
 A file holds episodes of the calculator with long texts and with tokens, 80 kB each, made from one that was played. Each
-command runs in a process of its own, whose peak memory (VmHWM) stands beside the file's size. Writing is the CPU time
+command runs in a process of its own, whose peak memory (VmHWM) and CPU time stand beside the file's size; of a file of
+`--largest` GB `rlvr table` alone. `rlvr eval` plays the expert, whose episodes have 1.5 kB. Writing is the CPU time
 of `to_dict`, JSON and the write beside that of the rollout, in turns, with the smallest policy there is, whose share is
 the largest of any model's, and with the expert, which samples nothing. Random episodes go there and back through each
 converter that loses nothing, and come back as the same bytes.
@@ -28,10 +29,12 @@ from results import Table, write_results
 
 from rlvr.adapters.export.atif import atif_record, episode_of
 from rlvr.adapters.export.chat import chat_record
+from rlvr.adapters.export.files import write
 from rlvr.adapters.export.foreign import episode_of_trace
 from rlvr.adapters.viewer.foreign import trace_of
 from rlvr.agents import ExpertAgent, Rollout, TokenSequence, task_requests
 from rlvr.agents.episode import Episode, EpisodeBranch, Turn
+from rlvr.agents.evaluation.records import scan_episodes
 from rlvr.agents.models.tiny import load_policy
 from rlvr.agents.models.transformers import TransformersAgent
 from rlvr.envs import Verdict
@@ -39,7 +42,7 @@ from rlvr.envs.core.verdict import STATUSES
 from rlvr.envs.tools.calls import ActionWithCalls, NativeCall
 
 MEASURED = """
-import sys
+import sys, time
 sys.path.insert(0, {here!r})
 from results import peak_memory
 from pathlib import Path
@@ -52,7 +55,7 @@ if {words!r}[0] == "view":
     index.close()
 elif main({words!r}):
     raise SystemExit(1)
-print(peak_memory(), file=sys.stderr)
+print(peak_memory(), time.process_time(), file=sys.stderr)
 """
 
 
@@ -101,20 +104,27 @@ def random_episode(rng: random.Random) -> Episode:
         branches=[EpisodeBranch(0, sequence())] * rng.randrange(2),
         prefix=rng.randrange(3),
         usage={"prompt_tokens": rng.randrange(99), "cost": rng.random()},
+        foreign={f"x{text()}": [text(), None]} if rng.random() < 0.1 else {},
     )
 
 
-def round_trips(count: int) -> dict[str, int]:
+def round_trips(count: int, folder: Path) -> dict[str, int]:
     """How many of so many random episodes come back as the same bytes, by converter."""
-    rng, same = random.Random(0), {"JSONL": 0, "trajectories (ATIF)": 0, "chats": 0}
+    rng, same = random.Random(0), {"JSONL": 0, "Parquet": 0, "trajectories (ATIF)": 0, "chats": 0}
+    lines = []
     for _ in range(count):
         episode = random_episode(rng)
         line = json.dumps(episode.to_dict())
+        lines.append(line)
         same["JSONL"] += json.dumps(Episode.from_dict(json.loads(line)).to_dict()) == line
         back = episode_of(json.loads(json.dumps(atif_record(episode))))
         same["trajectories (ATIF)"] += json.dumps(back.to_dict()) == line
         chat = json.dumps(chat_record(plain(episode)))
         same["chats"] += json.dumps(chat_record(episode_of_trace(trace_of(json.loads(chat))))) == chat
+    table = folder / "random.parquet"
+    write((Episode.from_dict(json.loads(line)) for line in lines), table, "parquet")
+    pairs = zip(lines, scan_episodes(table), strict=True)
+    same["Parquet"] = sum(json.dumps(episode.to_dict()) == line for line, episode in pairs)
     return same
 
 
@@ -135,10 +145,11 @@ def commands(file: Path, out: Path) -> dict[str, list[str]]:
     return {
         "rlvr table": ["table", str(file)],
         "rlvr compare": ["compare", str(file), str(file), "--tasks", "0"],
+        "rlvr regrade": ["regrade", str(file), "--out", str(out / "graded.jsonl")],
         "rlvr export": [*exported, str(out / "a.jsonl")],
-        "rlvr export, Parquet": [*exported, str(out / "a.parquet")],
         "rlvr export --format atif": [*exported, str(out / "b.jsonl"), "--format", "atif"],
-        "rlvr export --format otel": [*exported, str(out / "c.jsonl"), "--format", "otel"],
+        "rlvr export --format parquet": [*exported, str(out / "c.parquet"), "--format", "parquet"],
+        "rlvr table of that": ["table", str(out / "c.parquet")],
         "rlvr view, its index": ["view", str(file), str(out)],
     }
 
@@ -166,22 +177,32 @@ def write_file(path: Path, size: float) -> int:
     return count
 
 
-def memory(gigabytes: float, folder: Path) -> tuple[int, dict[str, float]]:
-    """Of a file of this size how many episodes it has, and the peak memory of each command in MB."""
-    file, peaks = folder / "episodes.jsonl", {}
+def measured(name: str, words: list[str]) -> str:
+    """Peak memory and CPU time of a command in a process of its own."""
+    program = MEASURED.format(here=str(Path(__file__).parent), words=words)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{name}: {done.stderr}")
+    peak, seconds = map(float, done.stderr.split()[-2:])
+    figures = f"{peak / 1e6:,.0f} MB, {seconds:,.1f} CPU-s"
+    print(f"{name}: {figures}", flush=True)
+    return figures
+
+
+def of_a_file(gigabytes: float, folder: Path, names: tuple[str, ...] = ()) -> dict[str, str]:
+    """The figures of the commands that are named, of all if none is, on a file of this size."""
+    file, facts = folder / "episodes.jsonl", {}
     count = write_file(file, gigabytes * 1e9)
     for name, words in commands(file, folder).items():
-        program = MEASURED.format(here=str(Path(__file__).parent), words=words)
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-        if done.returncode:
-            raise SystemExit(f"{name}: {done.stderr}")
-        peaks[name] = int(done.stderr.split()[-1]) / 1e6
-        print(f"{gigabytes:g} GB, {name}: {peaks[name]:,.0f} MB", flush=True)
-        for path in folder.iterdir():
-            if path != file:
-                path.unlink()
-    file.unlink()
-    return count, peaks
+        if not names or name in names:
+            label = f"{name}, {gigabytes:g} GB, {count:,} episodes"
+            facts[label] = measured(label, words)
+            for path in folder.iterdir():
+                if path != file and path.suffix != ".parquet":
+                    path.unlink()
+    for path in folder.iterdir():
+        path.unlink()
+    return facts
 
 
 def writing(name: str, agent: Any, rounds: int, episodes: int, folder: Path) -> Table:
@@ -204,24 +225,34 @@ def writing(name: str, agent: Any, rounds: int, episodes: int, folder: Path) -> 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gigabytes", type=float, nargs="+", default=[0.1, 0.3], help="sizes of the files")
+    parser.add_argument(
+        "--largest", type=float, nargs="*", default=[], help="sizes of files that rlvr table alone reads"
+    )
+    parser.add_argument("--evaluated", type=int, nargs="+", default=[10_000], help="episodes that rlvr eval plays")
     parser.add_argument("--trips", type=int, default=10_000, help="random episodes that go there and back")
     parser.add_argument("--rounds", type=int, default=5, help="of playing and writing")
     parser.add_argument("--episodes", type=int, default=64, help="a round")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results", help="folder for the figures")
     options = parser.parse_args()
-    trips = round_trips(options.trips)
     with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        trips = round_trips(options.trips, folder)
         torch.set_num_threads(1)
         policy = TransformersAgent(*load_policy("rlvr/tiny"), max_new_tokens=64)
         players = {"a policy of 0.35 M parameters": policy, "the expert": ExpertAgent()}
-        costs = [writing(name, who, options.rounds, options.episodes, Path(scratch)) for name, who in players.items()]
+        costs = [writing(name, who, options.rounds, options.episodes, folder) for name, who in players.items()]
         facts = {f"{options.trips:,} random episodes, the same after {name}": f"{n:,}" for name, n in trips.items()}
         facts |= {each.title: f"{1 / each.ratio('writing'):.2%} of the CPU time" for each in costs}
+        for count in options.evaluated:
+            words = ["eval", "--env", "Calculator", "--agent", "expert", "--episodes", str(count), "--out"]
+            label = f"rlvr eval, {count:,} episodes"
+            facts[label] = measured(label, [*words, str(folder / f"{count}.jsonl")])
+        for path in folder.iterdir():
+            path.unlink()
         for gigabytes in options.gigabytes:
-            count, peaks = memory(gigabytes, Path(scratch))
-            facts |= {
-                f"{name}, {gigabytes:g} GB, {count:,} episodes": f"{peak:,.0f} MB" for name, peak in peaks.items()
-            }
+            facts |= of_a_file(gigabytes, folder)
+        for gigabytes in options.largest:
+            facts |= of_a_file(gigabytes, folder, ("rlvr table",))
     write_results("records", costs, facts, options.out)
 
 

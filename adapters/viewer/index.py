@@ -167,7 +167,6 @@ class EpisodeIndex:
         connection = sqlite3.connect(self.path, timeout=30, check_same_thread=False)
         connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute(f"PRAGMA mmap_size = {MAPPED}")
         connection.execute("PRAGMA synchronous = OFF")  # what is lost is read again
         with self._guard:
             self._open.append(connection)
@@ -179,6 +178,7 @@ class EpisodeIndex:
         if not hasattr(self._local, "connection"):
             self._local.connection = self._connect()
             self._local.connection.execute("PRAGMA query_only = ON")
+            self._local.connection.execute(f"PRAGMA mmap_size = {MAPPED}")
         connection: sqlite3.Connection = self._local.connection
         return connection
 
