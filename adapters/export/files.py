@@ -129,10 +129,11 @@ def _write_file(episodes: Iterable[Episode], out: Path, form: str) -> int:
             rows = ({**record, "tools": record["tools"] and json.dumps(record["tools"])} for record in records)
             return _write_parquet(rows, out, chat_record(Episode("", "", 0)), parts, weighted)
     if form == "inspect":
-        with _draft(out, "xb") as file:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(_Nothing), drafted(out, "xb") as file:
             if not (count := write_log(episodes, file)):
                 raise _Nothing
-            return count
+        return count
     if form == "openai":
         return _write_lines((whole_pairs(openai_record(episode)) for episode in episodes), out)
     return _write_lines(map({"atif": atif_record, "otel": spans_record}[form], episodes), out)

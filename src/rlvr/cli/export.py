@@ -250,8 +250,8 @@ def add_parsers(commands: Any) -> None:
         choices=("chat", "openai", "atif", "otel", *EVALUATIONS),
         default="chat",
         help="chat: messages as played, and reward; openai: for its fine-tuning; atif: Harbor's trajectories; "
-        "otel: OpenTelemetry's spans; every-eval-ever: the figures of an evaluation; inspect: an evaluation as its log; "
-        "parquet: a table of whole records",
+        "otel: OpenTelemetry's spans; parquet: a table of whole records; "
+        "every-eval-ever: the figures of an evaluation; inspect: an evaluation as its log",
     )
     exporting.add_argument("--expert", metavar="ID", help="export the expert's episodes in an environment instead")
     exporting.add_argument("--harbor", metavar="ID", help="export an environment's tasks as folders of Harbor instead")
