@@ -143,7 +143,7 @@ def test_a_command_that_is_left_out_says_what_it_needs_where_the_reader_sees_it(
         for language, code in BLOCK.findall(page.read_text(encoding="utf-8")):
             if language == "bash":
                 for line in code.replace("\\\n", " ").splitlines():
-                    if re.search(r"--(vllm|endpoint|device)\b|sampler\.kind vllm|python examples/|inspect ", line):
+                    if re.search(r"--(vllm|endpoint|device)\b|sampler\.kind vllm|python examples/|^inspect ", line):
                         assert NEEDS.search(line), f"{page.name}: {line}"
 
 
