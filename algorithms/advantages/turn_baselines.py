@@ -141,8 +141,8 @@ def _played_again(
     if task not in resets:
         fresh = env.spawn()
         resets[task] = fresh, fresh.reset(seed=episode.seed, options=options_of(episode))[0]
-    begun, first = resets[task]
-    twin = begun.fork()
+    source, first = resets[task]
+    twin = source.fork()
     for turn, observation in replay(twin, episode, first):
         yield turn, observation, twin.get_state()
 
