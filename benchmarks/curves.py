@@ -88,11 +88,11 @@ def measure(task: str, algorithm: str, seed: int, work: Path, change: dict[str, 
     """One run, perhaps with sections changed: success and reward of each step, and CPU seconds."""
     config = read_yaml(EXAMPLES / f"{algorithm}.yaml")
     # fcp plays behind the words of a success, which another policy has never read
-    begun = warm(task, seed, work, "fcp") if algorithm == "fcp" else warm(task, seed, work)
-    config["model"] = {"name": str(begun / "policy")}
+    warmed = warm(task, seed, work, "fcp") if algorithm == "fcp" else warm(task, seed, work)
+    config["model"] = {"name": str(warmed / "policy")}
     del config["warm_start"]
     if algorithm == "on_policy_distillation":
-        config["credit"] = {"teacher": str(begun / "teacher")}
+        config["credit"] = {"teacher": str(warmed / "teacher")}
     sampling = {**config["sampling"], **TASKS[task]["sampling"], "segment": 0}
     sampling["max_length"] = max(sampling["max_length"], config["sampling"]["max_length"])  # hints take room (sdpo)
     config |= {"env": TASKS[task]["env"], "sampling": sampling}
