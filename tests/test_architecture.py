@@ -302,9 +302,8 @@ for env_id in rlvr.list_envs():
     assert [line.split()[0] for line in told] == rlvr.list_envs()
     more = [line.split()[0] for line in told if "needs" in line]
     drawn = {env_id for env_id in rlvr.list_envs() if env_id.startswith(("rlvr/Visual", "rlvr/Chess"))}
-    assert (
-        set(more) == ({"rlvr/Terminal-v0", "rlvr/WorldSearch-v0", "rlvr/Research-v0"} & set(rlvr.list_envs())) | drawn
-    )
+    worlds = {"rlvr/Terminal-v0", "rlvr/WorldSearch-v0", "rlvr/Research-v0"}
+    assert set(more) == (worlds & set(rlvr.list_envs())) | drawn
 
 
 def test_the_command_lists_and_evaluates_on_the_light_core_alone():

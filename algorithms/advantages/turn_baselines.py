@@ -100,9 +100,7 @@ def true_states(played: Played, sources: Sources) -> dict[str, Any]:
     A snapshot counts its turns, as the turns that are left are part of the state. A state that cannot be had or
     compared is equal to no other, with a warning.
     """
-    resets: dict[
-        str, tuple[TextEnv, Any]
-    ] = {}  # of each task one: to generate a world may cost more than to play in it
+    resets: dict[str, tuple[TextEnv, Any]] = {}  # one a task: a world may cost more than an episode in it
     states = [list(_snapshots(sources.env, episode, resets)) for episode in played.episodes]  # [B] of at most [K]
     missing = [len(e.turns) - len(keys) for e, keys in zip(played.episodes, states, strict=True)]
     if any(missing):

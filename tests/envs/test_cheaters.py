@@ -164,4 +164,4 @@ def test_the_committed_figures_are_of_these_worlds_and_whole():
         wanted = {cheat.__name__.replace("_", " ") for cheat in (*worlds.ANYWHERE, *worlds.WORLDS[env_id])}
         assert set(row["cheaters"]) == wanted, env_id
         assert {found["most"] for found in row["cheaters"].values()} == {0.0}, env_id
-        assert row["seeds"] == min(50, gym.make(env_id).unwrapped.size or 50)
+        assert row["seeds"] >= min(50, gym.make(env_id).unwrapped.size or 50)

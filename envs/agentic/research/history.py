@@ -146,7 +146,7 @@ def _title(rng: random.Random, towns: list[str]) -> str:
         (
             f"The {thing} of {rng.choice(towns)}",
             f"The {rng.choice(names.COLOURS)} {being} and the {thing}",
-            f"A {being} for {rng.choice(names.FIRST)}",
+            f"{'An' if being[0] in 'AEIOU' else 'A'} {being} for {rng.choice(names.FIRST)}",
             f"{rng.choice(names.FIRST)} and the {thing}",
         )
     )
