@@ -166,7 +166,7 @@ def _known_since(world: MadeUpHistory, fact: Fact) -> int:
 
 
 def _others(rng: random.Random, fact: Fact, right: str, count: int) -> list[str]:
-    """Values that are not right, of which the last two at least differ."""
+    """Values that are not right, no two of them equal."""
     if right.isdigit():
         shifts = rng.sample([shift for shift in range(-9, 10) if shift], count)
         return [str(int(right) + shift) for shift in shifts]
