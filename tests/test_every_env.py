@@ -307,7 +307,7 @@ def test_the_expert_scores_one(env_id, level):
 @pytest.mark.slow
 @pytest.mark.parametrize("env_id", ENVS)
 @pytest.mark.timeout(60)  # nothing here takes a second; a quadratic scan of 100 kB takes minutes
-def test_hostile_text_never_raises_and_scores_zero(env_id):
+def test_hostile_text_never_raises_and_scores_zero(env_id, caplog):
     env = shared(env_id)
     for name, text in HOSTILE.items():
         env.reset(seed=1)
@@ -322,6 +322,7 @@ def test_hostile_text_never_raises_and_scores_zero(env_id):
             assert len(verdict.reason) <= 1_000, name
             assert observation in env.observation_space, name
         assert (total, info["success"]) == (0.0, False), name
+        assert not caplog.records, name  # a checker that raised inside scores 0 too, and says so in the log
         json.dumps(info["verdict"].to_dict())
         pickle.dumps(info)
 
