@@ -443,6 +443,57 @@ def shown(cell: Cell) -> str:
     return f"({cell[0] + 1},{cell[1] + 1})"
 
 
+def akari(state: Question) -> str:
+    """The lamps, and those beside each number."""
+    lamps = marked(state.answer_text)
+    lines = [f"As (row,column): lamps {listed(map(shown, lamps))}."]
+    for r, row in enumerate(state.answer):
+        for c, symbol in enumerate(row):
+            if symbol.isdigit():
+                near = [shown(lamp) for lamp in lamps if abs(lamp[0] - r) + abs(lamp[1] - c) == 1]
+                lines.append(f"{symbol} at {shown((r, c))}: {listed(near) if near else 'none'}.")
+    return "\n".join([*lines, "No two see each other, and together they see every cell."])
+
+
+def norinori(state: Question) -> str:
+    """The two cells of each region."""
+    cells: dict[str, list[str]] = {}
+    for r, c in marked(state.answer_text):
+        cells.setdefault(state.answer[r][c], []).append(shown((r, c)))
+    lines = [f"{name}: {listed(cells[name])}." for name in sorted(cells)]
+    return "\n".join(["As (row,column):", *lines, "Each has exactly one marked cell beside it."])
+
+
+def nurikabe(state: Question) -> str:
+    """The cells of each island."""
+    land = {(r, c) for r, row in enumerate(state.answer_text.split("\n")) for c, mark in enumerate(row) if mark == "0"}
+    lines = []
+    for r, row in enumerate(state.answer):
+        for c, number in enumerate(row):
+            if number != ".":
+                island = [(r, c)]
+                for y, x in island:
+                    island += sorted(land.intersection(((y - 1, x), (y + 1, x), (y, x - 1), (y, x + 1))) - {*island})
+                lines.append(f"{number} at {shown((r, c))}: {listed(map(shown, sorted(island)))}.")
+    return "\n".join(["As (row,column):", *lines, "The rest is water, in one piece and without a square of four."])
+
+
+def shikaku(state: Question) -> str:
+    """The rows and columns of each number's rectangle."""
+    rows = state.answer_text.split("\n")
+    lines = []
+    for r, row in enumerate(state.answer):
+        for c, number in enumerate(row):
+            if number != ".":
+                cells = [(y, x) for y, line in enumerate(rows) for x, name in enumerate(line) if name == rows[r][c]]
+                (top, left), (bottom, right) = min(cells), max(cells)
+                lines.append(
+                    f"{rows[r][c]}, {number} at {shown((r, c))}: rows {top + 1} to {bottom + 1}, columns {left + 1} to "
+                    f"{right + 1}: {bottom - top + 1} * {right - left + 1} = {number}."
+                )
+    return "\n".join(lines)
+
+
 def star_battle(state: Question) -> str:
     """For each row the regions and columns that earlier rows leave, and the star."""
     stars = [int(column) for column in state.answer_text.split(", ")]
@@ -480,6 +531,20 @@ def slitherlink(state: Question) -> str:
         )
         lines.append(f"Row {r + 1}, given as {row}: inside {state.answer_text.split()[r]}, sides on the loop {counts}")
     return "\n".join([*lines, "Inside and outside are each connected, so the loop is one."])
+
+
+def masyu(state: Question) -> str:
+    """What the loop does in each circle, with the cells before and after it."""
+    given = {(r, c): s for r, row in enumerate(state.answer) for c, s in enumerate(row) if s != "."}
+    loop = [min(given)]
+    for move in state.answer_text[:-1]:
+        loop.append((loop[-1][0] + STEPS[move][0], loop[-1][1] + STEPS[move][1]))
+    does = {"B": "turns, straight before and after", "W": "straight, with a turn before or after"}
+    lines = [
+        f"{kind} {shown(loop[k])}, between {shown(loop[k - 1])} and {shown(loop[(k + 1) % len(loop)])}: {does[kind]}."
+        for k in range(len(loop)) if (kind := given.get(loop[k]))
+    ]  # fmt: skip
+    return "\n".join(["As (row,column), along the loop:", *lines])
 
 
 def numberlink(state: Question) -> str:

@@ -101,6 +101,98 @@ class Slitherlink(CheckedAnswerTask):
         return None
 
 
+def turns_at(loop: Sequence[Cell]) -> list[bool]:
+    """Of each cell of a closed loop, whether the loop turns in it."""
+    return [(loop[k - 1][0] != loop[(k + 1) % len(loop)][0]) and (loop[k - 1][1] != loop[(k + 1) % len(loop)][1])
+            for k in range(len(loop))]  # fmt: skip
+
+
+def circles(loop: Sequence[Cell]) -> dict[Cell, str]:
+    """The circle that each cell of a loop could hold: B, W, or none."""
+    turns, count = turns_at(loop), len(loop)
+    kinds = {}
+    for k, cell in enumerate(loop):
+        beside_it = (turns[k - 1], turns[(k + 1) % count])
+        if turns[k] and not any(beside_it):
+            kinds[cell] = "B"
+        elif not turns[k] and any(beside_it):
+            kinds[cell] = "W"
+    return kinds
+
+
+class Masyu(CheckedAnswerTask):
+    """Draw a single loop through black and white circles.
+
+    Levels 1 to 5: 7, 7, 8, 9 and 10 rows, with all to three fifths of the circles that the loop could have.
+    """
+
+    explain = explained(grid_workings.masyu)
+
+    def ask(self, rng: random.Random, level: int) -> Question:
+        """The loop is the border of an area without holes, whose corners are the cells here."""
+        size, share = max(7, 5 + level), (1, 0.9, 0.8, 0.7, 0.6)[level - 1]
+        shown: dict[Cell, str] = {}
+        while len(shown) < size:
+            loop = around(blob(rng, size - 1, (size - 1) ** 2 * rng.randint(45, 65) // 100))
+            shown = {cell: kind for cell, kind in sorted(circles(loop).items()) if rng.random() < share}
+        rows = tuple("".join(shown.get((r, c), ".") for c in range(size)) for r in range(size))
+        start = loop.index(min(shown))
+        loop = [*loop[start:], *loop[: start + 1]]
+        names = {step: name for name, step in STEPS.items()}
+        steps = "".join(names[d - b, e - f] for (b, f), (d, e) in itertools.pairwise(loop)).upper()
+        text = "Draw a single closed loop from cell to cell by common sides, through every circle and no cell twice; "
+        text += "other cells may be left out. In a black circle (B) the loop turns, and goes straight through the cell "
+        text += (
+            "before and the cell after it. In a white circle (W) it goes straight, and turns in the cell before it, in "
+        )
+        text += "the cell after it, or in both.\n" + "\n".join(rows)
+        text += (
+            "\nBegin at the first circle, reading row by row from the top, and give the steps of the whole loop (U, "
+        )
+        text += "D, L, R for up, down, left, right), such as RRDDLLUU."
+        return Question(text, rows, answer_text=steps)
+
+    def check(self, question: Question, answer: str) -> str | None:
+        """Walks the loop once around; then each circle says what the loop must do there."""
+        rows = question.answer
+        size = len(rows)
+        given = {(r, c): rows[r][c] for r in range(size) for c in range(size) if rows[r][c] != "."}
+        steps = re.sub(r"[\s,;]+", "", answer).lower()
+        if not steps or not set(steps) <= set(STEPS):
+            raise ValueError("a loop is letters U, D, L and R")
+        loop = [min(given)]
+        for step in steps:
+            r, c = loop[-1][0] + STEPS[step][0], loop[-1][1] + STEPS[step][1]
+            if not (0 <= r < size and 0 <= c < size) or (r, c) in loop[1:]:
+                return f"the loop leaves the grid, or comes to row {r + 1}, column {c + 1} again"
+            loop.append((r, c))
+        if loop.pop() != loop[0] or len(loop) < 4:
+            return "the loop does not end where it begins"
+        could = circles(loop)
+        for (r, c), kind in given.items():
+            if could.get((r, c)) != kind:
+                why = "goes another way through" if (r, c) in loop else "misses"
+                return f"the loop {why} the circle at row {r + 1}, column {c + 1}"
+        return None
+
+
+def around(inside: set[Cell]) -> list[Cell]:
+    """The corners on the border of an area without holes, in the order of a walk around it."""
+    ahead = {}
+    for r, c in inside:  # each side as a step with the area on the right
+        for near, side in zip(
+            beside(r, c),
+            (((r, c), (r, c + 1)), ((r + 1, c + 1), (r + 1, c)), ((r + 1, c), (r, c)), ((r, c + 1), (r + 1, c + 1))),
+            strict=True,
+        ):
+            if near not in inside:
+                ahead[side[0]] = side[1]
+    loop = [min(ahead)]
+    while (step := ahead[loop[-1]]) != loop[0]:
+        loop.append(step)
+    return loop
+
+
 def winding(rng: random.Random, size: int) -> list[Cell]:
     """A random path through every cell: a snake, changed by moves that bite its own ends off and on."""
     path = [(r, c if r % 2 == 0 else size - 1 - c) for r in range(size) for c in range(size)]

@@ -40,6 +40,26 @@ def connected(cells: set[Cell]) -> bool:
     return not left
 
 
+def grown(rng: random.Random, region: dict[Cell, int], size: int, greed: Sequence[float]) -> dict[Cell, int]:
+    """Regions grown from cells, by how greedy each is, until the grid is full: each cell's number."""
+    region = {**region}
+    edge = list(region)
+    while edge:
+        index = int(rng.random() * len(edge))
+        r, c = edge[index]
+        near = [(y, x) for y, x in beside(r, c) if 0 <= y < size and 0 <= x < size and (y, x) not in region]
+        if not near:
+            edge[index] = edge[-1]
+            edge.pop()
+            continue
+        if rng.random() > greed[region[r, c]]:
+            continue
+        cell = near[int(rng.random() * len(near))]
+        region[cell] = region[r, c]
+        edge.append(cell)
+    return region
+
+
 def runs(line: Iterable[str]) -> tuple[int, ...]:
     """The lengths of the groups of 1 in a line; (0,) when there are none."""
     return tuple(len(group) for group in "".join(line).split("0") if group) or (0,)
@@ -305,6 +325,76 @@ class Tents(CheckedAnswerTask):
         )
 
 
+def lit_by(walls: Iterable[Cell], size: int, lamp: Cell) -> set[Cell]:
+    """The cells that a lamp lights: its own, and those of its row and column up to a wall."""
+    lit = {lamp}
+    for dy, dx in ((-1, 0), (1, 0), (0, -1), (0, 1)):
+        r, c = lamp[0] + dy, lamp[1] + dx
+        while 0 <= r < size and 0 <= c < size and (r, c) not in walls:
+            lit.add((r, c))
+            r, c = r + dy, c + dx
+    return lit
+
+
+class Akari(CheckedAnswerTask):
+    """Place lamps that light a whole grid and not each other (Light Up).
+
+    Levels 1 to 5: 5, 6, 7, 8 and 10 rows, of whose cells 24 % are walls.
+    """
+
+    explain = explained(grid_workings.akari)
+
+    def ask(self, rng: random.Random, level: int) -> Question:
+        """Walls at random, four of five with a number; then a lamp in one dark cell after another."""
+        size = (5, 6, 7, 8, 10)[level - 1]
+        every = [(r, c) for r in range(size) for c in range(size)]
+        walls = {*rng.sample(every, size * size * 24 // 100)}
+        lamps: set[Cell] = set()
+        lit = set(walls)
+        for cell in rng.sample(every, len(every)):
+            if cell not in lit:
+                lamps.add(cell)
+                lit |= lit_by(walls, size, cell)
+        shown = [["."] * size for _ in range(size)]
+        for r, c in sorted(walls):
+            shown[r][c] = str(len(lamps.intersection(beside(r, c)))) if rng.random() < 0.8 else "#"
+        rows = tuple("".join(row) for row in shown)
+        text = (
+            "Put lamps on empty cells (.) of this grid. # and numbers are walls. A lamp lights its own cell, and its "
+        )
+        text += (
+            "row and column in both directions up to a wall. Every empty cell must be lit, no lamp may light another, "
+        )
+        text += "and a number is how many lamps share a side with that wall.\n" + "\n".join(rows)
+        text += f"\nAnswer with {size} rows of {size} digits, one row per line: 1 for a lamp, 0 for none."
+        return Question(
+            text, rows, answer_text="\n".join("".join("01"[(r, c) in lamps] for c in range(size)) for r in range(size))
+        )
+
+    def check(self, question: Question, answer: str) -> str | None:
+        """No lamp on a wall or in the light of another, every number met, no cell dark."""
+        shown = question.answer
+        size = len(shown)
+        marks = board(answer, size, size, "01")
+        every = [(r, c) for r in range(size) for c in range(size)]
+        lamps = {(r, c) for r, c in every if marks[r][c] == "1"}
+        walls = {(r, c) for r, c in every if shown[r][c] != "."}
+        if lamps & walls:
+            return "a lamp stands on a wall"
+        for r, c in sorted(walls):
+            count = len(lamps.intersection(beside(r, c)))
+            if shown[r][c] not in ("#", str(count)):
+                return f"the wall at row {r + 1}, column {c + 1} has {count} lamps beside it, not {shown[r][c]}"
+        lit = set(walls)
+        for lamp in sorted(lamps):
+            lights = lit_by(walls, size, lamp)
+            if lights & lamps != {lamp}:
+                return f"the lamp at row {lamp[0] + 1}, column {lamp[1] + 1} lights another"
+            lit |= lights
+        dark = next((cell for cell in every if cell not in lit), None)
+        return f"row {dark[0] + 1}, column {dark[1] + 1} is dark" if dark else None
+
+
 @cache
 def ruled_out(size: int) -> tuple[int, ...]:
     """By cell, as a bit of rows of ``size`` + 1, the cells where a star there leaves room for none."""
@@ -361,7 +451,8 @@ class StarBattle(CheckedAnswerTask):
         while True:
             stars = rng.sample(range(size), size)
             if all(abs(a - b) > 1 for a, b in itertools.pairwise(stars)):
-                region = self.regions(rng, stars)
+                greed = [rng.random() ** 2 + 0.02 for _ in stars]  # small regions leave fewer solutions
+                region = grown(rng, {(row, column): row for row, column in enumerate(stars)}, size, greed)
                 if self.made_unique(rng, region, stars):
                     break
         names = rng.sample("ABCDEFGHIJ"[:size], size)
@@ -371,28 +462,6 @@ class StarBattle(CheckedAnswerTask):
         text += "\nThere is one solution. "
         text += "Answer with the column of the star in each row, from the top; the left column is 1."
         return Question(text, rows, answer_text=listed(star + 1 for star in stars))
-
-    @staticmethod
-    def regions(rng: random.Random, stars: Sequence[int]) -> dict[Cell, int]:
-        """Regions grown from the stars until the grid is full: each cell's number."""
-        size = len(stars)
-        greed = [rng.random() ** 2 + 0.02 for _ in stars]  # small regions leave fewer solutions
-        region = {(row, column): row for row, column in enumerate(stars)}
-        edge = list(region)
-        while edge:
-            index = int(rng.random() * len(edge))
-            r, c = edge[index]
-            near = [(y, x) for y, x in beside(r, c) if 0 <= y < size and 0 <= x < size and (y, x) not in region]
-            if not near:
-                edge[index] = edge[-1]
-                edge.pop()
-                continue
-            if rng.random() > greed[region[r, c]]:
-                continue
-            cell = near[int(rng.random() * len(near))]
-            region[cell] = region[r, c]
-            edge.append(cell)
-        return region
 
     @staticmethod
     def made_unique(rng: random.Random, region: dict[Cell, int], stars: Sequence[int]) -> bool:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlvr.envs.puzzles import column_sums, latin, letters, loops, numbers, shading
+from rlvr.envs.puzzles import column_sums, latin, letters, loops, numbers, regions, shading
 from rlvr.envs.tasks.questions import QuestionTask
 
 from .reading import found, grid, ints
@@ -187,6 +187,69 @@ def slitherlink(text: str, rows: list[str]) -> bool:
     return right and single
 
 
+def akari(text: str, rows: list[str]) -> bool:
+    """Lines of sight are the pieces between walls of each row and column."""
+    shown, lamps = grid(text, ".#01234"), cells(rows, "1")
+    inside = range(len(rows))
+    empty = {(r, c) for r, c in product(inside, repeat=2) if shown[r][c] == "."}
+
+    def sees(spot: tuple[int, int]) -> list[tuple[int, int]]:
+        (r, c), seen = spot, []
+        for line in ([(r, k) for k in range(c)][::-1], [(r, k) for k in inside if k > c],
+                     [(k, c) for k in range(r)][::-1], [(k, c) for k in inside if k > r]):  # fmt: skip
+            wall = next((k for k, at in enumerate(line) if at not in empty), len(line))
+            seen += line[:wall]
+        return seen
+
+    numbers = all(
+        sum(abs(a - r) + abs(b - c) == 1 for a, b in lamps) == int(shown[r][c])
+        for r, c in product(inside, repeat=2)
+        if shown[r][c].isdigit()
+    )
+    lit = all(spot in lamps or lamps.intersection(sees(spot)) for spot in empty)
+    return numbers and lit and lamps <= empty and not any(lamps.intersection(sees(lamp)) for lamp in lamps)
+
+
+def norinori(text: str, rows: list[str]) -> bool:
+    picture = [line for line in text.split("\n") if line.isupper() and line.isalpha()]
+    marked = cells(rows, "1")
+    counts = Counter(picture[r][c] for r, c in marked)
+    twos = set(counts) == set("".join(picture)) and set(counts.values()) == {2}
+    return twos and all(sum(abs(a - r) + abs(b - c) == 1 for a, b in marked) == 1 for r, c in marked)
+
+
+def nurikabe(text: str, rows: list[str]) -> bool:
+    shown, land = grid(text, ".123456789"), cells(rows, "0")
+    numbers = {(r, c): int(n) for r, row in enumerate(shown) for c, n in enumerate(row) if n != "."}
+
+    def island(spot: tuple[int, int]) -> set[tuple[int, int]]:
+        return reached(spot, lambda at: [p for p in land if abs(p[0] - at[0]) + abs(p[1] - at[1]) == 1])
+
+    islands = [island(spot) for spot in numbers if spot in land]
+    apart = len({frozenset(piece) for piece in islands}) == len(numbers) and set().union(*islands) == land
+    sized = apart and all(len(island(spot)) == number for spot, number in numbers.items())
+    pools = any(
+        rows[r][c : c + 2] == rows[r + 1][c : c + 2] == "11" for r, c in product(range(len(rows) - 1), repeat=2)
+    )
+    return sized and not pools and one_piece(cells(rows, "1"))
+
+
+def shikaku(text: str, rows: list[str]) -> bool:
+    shown = grid(text, ".123456789")
+    numbers = [(r, c) for r, row in enumerate(shown) for c, number in enumerate(row) if number != "."]
+    names = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(numbers)]
+    if any(rows[r][c] != name for name, (r, c) in zip(names, numbers, strict=True)):
+        return False
+    for name, (r, c) in zip(names, numbers, strict=True):
+        lines = [row for row in rows if name in row]
+        first = next(k for k, row in enumerate(rows) if name in row)
+        same = {(line.index(name), line.count(name)) for line in lines}
+        whole = len(same) == 1 and all(name * line.count(name) in line for line in lines)
+        if not whole or lines != rows[first : first + len(lines)] or len(cells(rows, name)) != int(shown[r][c]):
+            return False
+    return set("".join(rows)) <= set(names)
+
+
 RULES: dict[type, tuple[str, Callable[[str, list], bool]]] = {
     latin.Futoshiki: ("123456789", futoshiki),
     latin.Skyscrapers: ("123456789", skyscrapers),
@@ -196,6 +259,10 @@ RULES: dict[type, tuple[str, Callable[[str, list], bool]]] = {
     shading.Takuzu: ("01", takuzu),
     shading.Hitori: ("01", hitori),
     shading.Tents: ("01", tents),
+    shading.Akari: ("01", akari),
+    regions.Norinori: ("01", norinori),
+    regions.Nurikabe: ("01", nurikabe),
+    regions.Shikaku: ("ABCDEFGHIJKLMNOPQRSTUVWXYZ", shikaku),
     loops.Slitherlink: ("01", slitherlink),
 }
 
@@ -306,6 +373,44 @@ def test_linked_paths_fill_the_grid(seed, level):
         task.check(
             question, question.answer_text.replace("D", "X").replace("R", "X").replace("L", "X").replace("U", "X")
         )
+
+
+@given(SEEDS, LEVELS)
+@settings(max_examples=40, deadline=None)
+def test_a_loop_goes_through_every_circle_as_its_colour_says(seed, level):
+    task, rng = loops.Masyu(), random.Random(seed)
+    question = task.ask(rng, level)
+    rows = grid(question.text, ".BW")
+    given_ = sorted(cells(rows, "B") | cells(rows, "W"))
+
+    def holds(steps: str) -> bool:
+        walk = list(steps)
+        spots = [given_[0]]
+        for step in steps:
+            y, x = {"U": (-1, 0), "D": (1, 0), "L": (0, -1), "R": (0, 1)}[step]
+            spots.append((spots[-1][0] + y, spots[-1][1] + x))
+        if spots[-1] != spots[0] or len(set(spots)) != len(steps) or len(steps) < 4:
+            return False
+        if any(not 0 <= k < len(rows) for spot in spots for k in spot) or not set(given_) <= set(spots):
+            return False
+        for k, spot in enumerate(spots[:-1]):
+            before, into, out, after = (walk[(k + shift) % len(walk)] for shift in (-2, -1, 0, 1))
+            colour = rows[spot[0]][spot[1]]
+            if colour == "B" and (into == out or before != into or out != after):
+                return False
+            if colour == "W" and (into != out or before == into == out == after):
+                return False
+        return True
+
+    right = question.answer_text
+    back = right[::-1].translate(str.maketrans("UDLR", "DURL"))
+    k = rng.randrange(len(right))
+    wrong = [right[:k] + rng.choice("UDLR") + right[k + 1 :], right[:-1], right + right, right[k:] + right[:k]]
+    for steps in (right, back, *wrong, "".join(rng.sample(right, len(right)))):
+        assert (task.check(question, steps) is None) == holds(steps), steps
+    assert task.check(question, " ".join(right.lower())) is None
+    with pytest.raises(ValueError, match="letters"):
+        task.check(question, right.replace("U", "N"))
 
 
 @given(SEEDS, LEVELS)
@@ -644,7 +749,7 @@ def test_words_are_traced_as_paths_of_a_graph(seed, level):
 
 MADE = [
     made
-    for module in (latin, letters, loops, numbers, shading)
+    for module in (latin, letters, loops, numbers, regions, shading)
     for made in vars(module).values()
     if isinstance(made, type)
     and issubclass(made, QuestionTask)
