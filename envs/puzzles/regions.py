@@ -162,14 +162,14 @@ class Nurikabe(CheckedAnswerTask):
 class Norinori(CheckedAnswerTask):
     """Mark two cells in each region, in pairs that share a side.
 
-    Levels 1 to 5: 5, 6, 7, 8 and 10 rows.
+    Levels 1 to 5: 6 to 10 rows.
     """
 
     explain = explained(grid_workings.norinori)
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Pairs that do not touch; an area grows around each marked cell, and areas that touch are joined by twos."""
-        size = (5, 6, 7, 8, 10)[level - 1]
+        size = 5 + level
         every = [(r, c) for r in range(size) for c in range(size)]
         marked: list[Cell] = []
         for cell in rng.sample(every, len(every)):

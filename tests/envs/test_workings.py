@@ -98,7 +98,7 @@ def test_every_equation_of_a_working_is_true(env_id: str, level: int) -> None:
 
 
 # Those whose facts are no words: cells by row and column, or brackets.
-WITHOUT_WORDS = ["MazePath", "NumberLink", "BracketCompletion", "ObjectTransformation"]
+WITHOUT_WORDS = ["MazePath", "Masyu", "Norinori", "NumberLink", "BracketCompletion", "ObjectTransformation"]
 
 
 @pytest.mark.slow
