@@ -131,7 +131,7 @@ def _write_file(episodes: Iterable[Episode], out: Path, form: str) -> int:
     if form == "inspect":
         out.parent.mkdir(parents=True, exist_ok=True)
         with suppress(_Nothing), drafted(out, "xb") as file:
-            if not (count := write_log(episodes, file)):
+            if not (count := write_log(episodes, file, out.parent)):
                 raise _Nothing
         return count
     if form == "openai":

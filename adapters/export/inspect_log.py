@@ -15,6 +15,9 @@ import zipfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
+from shutil import copyfileobj
+from tempfile import TemporaryFile
 from typing import IO, Any
 
 from rlvr.adapters.export.atif import OURS, THINK, THOUGHT, NotOurs
@@ -33,19 +36,23 @@ USAGE = {
 }
 SAMPLING = {"temperature": "temperature", "top_p": "top_p", "top_k": "top_k", "seed": "seed"}
 SUMMARY = ("id", "epoch", "input", "target", "metadata", "scores", "model_usage", "completed_at", "total_time")
+SHORT = 1_000  # characters of a text in a summary; Inspect reads those of all samples at once
 TASK = ("env_id", "split", "level", "seed", "index", "sample", "group", "env_digest")
 
 
-def write_log(episodes: Iterable[Episode], file: IO[bytes]) -> int:
+def write_log(episodes: Iterable[Episode], file: IO[bytes], folder: Path) -> int:
     """Write the graded episodes of one agent as a log, one at a time; how many there were. Without any, nothing.
+
+    The same episodes give the same bytes. The list of samples, which comes last, waits in a file without a name in
+    ``folder``.
 
     Raises:
         ValueError: they are of several agents.
     """
     held: list[Episode] = []
-    summaries: list[dict[str, Any]] = []
+    names: dict[str, int] = {}
     seen: Counter[tuple[str, int]] = Counter()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
+    with zipfile.ZipFile(file, "w") as packed, TemporaryFile(dir=folder) as summaries:
         for episode in episodes:
             if episode.verdict is None:
                 continue
@@ -54,13 +61,41 @@ def write_log(episodes: Iterable[Episode], file: IO[bytes]) -> int:
                 models = " and ".join(str(each.agent.get("model", "an unnamed agent")) for each in (held[0], episode))
                 raise ValueError(f"a log of Inspect is of one model with one sampling, not of {models}")
             sample = _sample(episode, seen)
-            error = {"error": sample["error"]["message"]} if "error" in sample else {}
-            summaries.append({name: sample[name] for name in SUMMARY if name in sample} | error | {"completed": True})
-            packed.writestr(f"samples/{sample['id']}_epoch_{sample['epoch']}.json", json.dumps(sample))
+            names[sample["id"]] = max(names.get(sample["id"], 0), sample["epoch"])
+            packed.writestr(_entry(f"samples/{sample['id']}_epoch_{sample['epoch']}.json"), json.dumps(sample))
+            summaries.write(b"[" if len(held) == 1 else b",")
+            summaries.write(json.dumps(_summary(sample)).encode())
         if held:
-            packed.writestr("summaries.json", json.dumps(summaries))
-            packed.writestr("header.json", json.dumps(_header(held, summaries)))
+            summaries.write(b"]")
+            summaries.seek(0)
+            with packed.open(_entry("summaries.json"), "w", force_zip64=True) as entry:
+                copyfileobj(summaries, entry)
+            packed.writestr(_entry("header.json"), json.dumps(_header(held, names)))
     return len(held)
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo(name)  # dated 1980: the clock is no part of what was played
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    return entry
+
+
+def _summary(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """What stands in the list of samples, with texts cut short, as Inspect cuts them."""
+    summary = {name: sample[name] for name in SUMMARY if name in sample} | {"completed": True}
+    summary["input"] = _cut(sample["input"])
+    if sample["scores"]:
+        summary["scores"] = {
+            name: {part: _cut(value) if isinstance(value, str) else value for part, value in score.items()}
+            for name, score in sample["scores"].items()
+        }
+    if "error" in sample:
+        summary["error"] = _cut(sample["error"]["message"])
+    return summary
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= SHORT else f"{text[:SHORT]} …"
 
 
 def episode_of_sample(sample: Mapping[str, Any]) -> Episode:
@@ -144,14 +179,15 @@ def _message(message: Mapping[str, Any], model: str) -> dict[str, Any]:
     return written
 
 
-def _header(episodes: list[Episode], summaries: list[dict[str, Any]]) -> dict[str, Any]:
+def _header(episodes: list[Episode], names: Mapping[str, int]) -> dict[str, Any]:
+    """``names`` are the samples' with the last epoch of each."""
     from rlvr import __version__
 
     first, figures = episodes[0], summarise(episodes)
-    ended = [episode.usage["ended"] for episode in episodes if "ended" in episode.usage]
-    created = _date(max(ended)) if ended else datetime.now(UTC).isoformat()
+    # The form asks for a date: 1970 where no episode has one, so that it is not taken for a real one.
+    created = _date(max((episode.usage["ended"] for episode in episodes if "ended" in episode.usage), default=0.0))
     task = "+".join(sorted({episode.env_id for episode in episodes}))
-    named = hashlib.sha256(json.dumps([task, first.agent, created, summaries[0]["id"]]).encode()).hexdigest()[:22]
+    named = hashlib.sha256(json.dumps([task, first.agent, created, next(iter(names))]).encode()).hexdigest()[:22]
     sampling = first.agent.get("sampling") or {}
     config = {field: sampling[name] for name, field in SAMPLING.items() if sampling.get(name) is not None}
     limit = sampling.get("max_tokens") or sampling.get("max_new_tokens")
@@ -159,10 +195,10 @@ def _header(episodes: list[Episode], summaries: list[dict[str, Any]]) -> dict[st
         **dict.fromkeys(("eval_id", "run_id", "task_id"), named),
         "created": created,
         "task": task,
-        "dataset": {"name": task, "samples": figures.tasks, "sample_ids": list({each["id"]: 0 for each in summaries})},
+        "dataset": {"name": task, "samples": figures.tasks, "sample_ids": list(names)},
         "model": _model(first),
         "model_generate_config": config | ({"max_tokens": limit} if limit else {}),
-        "config": {"epochs": max(each["epoch"] for each in summaries)},
+        "config": {"epochs": max(names.values())},
         "packages": {"rlvr": __version__},
         "metadata": {"agent": first.agent},
     }

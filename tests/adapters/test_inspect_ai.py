@@ -25,6 +25,7 @@ from rlvr.adapters.export.inspect_log import write_log
 from rlvr.adapters.serving.loopback import LoopbackServer
 from rlvr.adapters.viewer.foreign import read_inspect
 from rlvr.agents import Episode, summarise
+from rlvr.agents.episode import Turn
 from rlvr.agents.evaluation import read_episodes, write_episodes
 from rlvr.cli import main
 from rlvr.envs import Verdict
@@ -46,7 +47,7 @@ def test_an_episode_comes_back_from_a_log(episode):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "x.eval"
         with path.open("xb") as file:
-            assert write_log([episode], file) == 1
+            assert write_log([episode], file, path.parent) == 1
         (again,) = read_file(path, [])
         (trace,) = read_inspect(path)
     assert json.dumps(again.to_dict()) == json.dumps(episode.to_dict())
@@ -70,6 +71,25 @@ def test_a_log_is_of_one_agent_and_no_fault_is_a_score(tmp_path, capsys):
     assert [bool(sample["scores"]) for sample in samples] == [False, True]
     assert (score["metrics"]["mean"]["value"], score["unscored_samples"]) == (0.0, 1)
     assert len({sample["id"] for sample in samples}) == 2  # one task, played twice
+
+
+def test_the_same_episodes_are_the_same_log_and_its_list_of_samples_is_short(tmp_path, monkeypatch):
+    long = Turn("o" * 5_000, "user", "a" * 5_000, "stop")
+    verdict = Verdict(1.0, "correct", "b" * 5_000)
+    write_episodes(
+        tmp_path / "a.jsonl", [Episode("e/E-v0", "a", seed, turns=[long], verdict=verdict) for seed in (0, 1)]
+    )
+    words = ["export", str(tmp_path / "a.jsonl"), "--format", "inspect", "--out"]
+    assert main([*words, str(tmp_path / "1.eval")]) == 0
+    monkeypatch.setattr("time.time", lambda: 2e9)
+    assert main([*words, str(tmp_path / "2.eval")]) == 0
+    assert (tmp_path / "1.eval").read_bytes() == (tmp_path / "2.eval").read_bytes()
+    with zipfile.ZipFile(tmp_path / "1.eval") as packed:
+        summaries = json.loads(packed.read("summaries.json"))
+        created = json.loads(packed.read("header.json"))["eval"]["created"]
+    assert created.startswith("1970-01-01")
+    assert [len(each["input"]) for each in summaries] == [1_002, 1_002]
+    assert len(json.dumps(summaries)) < 10_000
 
 
 pytestmark_foreign = [pytest.mark.foreign, pytest.mark.skipif(not HERE, reason="Inspect is not installed")]
