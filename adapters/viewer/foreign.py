@@ -14,6 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -133,11 +134,13 @@ def completion_trace(record: Mapping[str, Any]) -> Trace:
 
 def inspect_trace(record: Mapping[str, Any]) -> Trace:
     """A sample of an Inspect log; one that `rlvr export` wrote is shown as its episode is."""
-    from rlvr.adapters.export.atif import NotOurs  # imports every tool, and few files need it
+    from rlvr.adapters.export.atif import OURS, NotOurs  # imports every tool, and few files need it
     from rlvr.adapters.export.inspect_log import episode_of_sample
 
     with suppress(NotOurs, KeyError, TypeError, ValueError, AttributeError):  # somebody changed it since
-        return episode_trace(episode_of_sample(record).to_dict(), "inspect")
+        trace = episode_trace(episode_of_sample(record).to_dict(), "inspect")
+        trace.line = record["store"][OURS]
+        return trace
     trace = Trace("inspect", messages=messages_of(record["messages"]), key=text_of(record.get("id")))
     trace.group, trace.sample = whole_of(record.get("id")), whole_of(record.get("epoch")) or 0
     for name, score in mapping_of(record.get("scores")).items():
@@ -171,10 +174,12 @@ def inspect_trace(record: Mapping[str, Any]) -> Trace:
 # --- files that are no lines of JSON ---
 
 
-def read_inspect(path: Path) -> Iterator[Trace]:
-    """The traces of `inspect_records`."""
-    for record, evaluation in inspect_records(path):
-        yield from log_traces(record, evaluation)
+def read_inspect(path: Path, start: int = 0) -> Iterator[Trace]:
+    """The traces of `inspect_records`, from number ``start`` on."""
+    skipped = start if path.suffix == ".eval" else 0  # a file beside it may hold several traces in a record
+    logged = inspect_records(path, skipped)
+    traces = (trace for record, evaluation in logged for trace in log_traces(record, evaluation))
+    yield from islice(traces, start - skipped, None)
 
 
 def log_traces(record: Any, evaluation: Mapping[str, Any]) -> Iterator[Trace]:
@@ -187,8 +192,11 @@ def log_traces(record: Any, evaluation: Mapping[str, Any]) -> Iterator[Trace]:
     yield trace
 
 
-def inspect_records(path: Path) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+def inspect_records(path: Path, start: int = 0) -> Iterator[tuple[Any, Mapping[str, Any]]]:
     """The samples of an Inspect log, ``.eval`` or ``.json``, with its evaluation; another tool's ``.json`` as it is.
+
+    Args:
+        start: the sample of an ``.eval`` to begin with.
 
     Raises:
         ImportError: zstandard is missing.
@@ -207,7 +215,7 @@ def inspect_records(path: Path) -> Iterator[tuple[Any, Mapping[str, Any]]]:
     try:
         with zipfile.ZipFile(path) as packed:
             header = _entry(packed, "header.json" if "header.json" in packed.namelist() else "_journal/start.json")
-            for name in sorted(name for name in packed.namelist() if name.startswith("samples/")):
+            for name in sorted(name for name in packed.namelist() if name.startswith("samples/"))[start:]:
                 yield _entry(packed, name), mapping_of(header.get("eval"))
     except (zipfile.BadZipFile, NotImplementedError, KeyError, EOFError, struct.error) as error:
         raise ValueError(f"{path.name} cannot be read as a log of Inspect: {error}") from error
@@ -247,25 +255,35 @@ def _zstandard(packed: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
     return data
 
 
-def read_parquet(path: Path) -> Iterator[Trace]:
-    """The rows of TRL's completions, or of any Parquet file with an episode, a chat or a prompt and completion in each.
+def read_parquet(path: Path, start: int = 0) -> Iterator[Trace]:
+    """The rows of TRL's completions, or of any Parquet file with an episode, a chat or a prompt and completion in each,
+    from row ``start`` on.
 
     Raises:
         ValueError: it cannot be read.
     """
     try:
-        yield from map(trace_of, parquet_records(path))
+        for row in scan_table(path, start):
+            trace = trace_of(_record_of_row(row))
+            trace.line = _line_of_row(row) or ""
+            yield trace
     except NotATrace as error:
         raise ValueError(f"{path.name} cannot be read: {error}") from error
 
 
 def parquet_records(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of a Parquet file as JSON; of a row that holds an episode of ours, its record."""
-    for row in scan_table(path):
-        if isinstance(line := row.get(COLUMN), str) and "env_digest" in row:
-            yield load_json(line)
-        else:
-            yield json.loads(json.dumps(row, default=str))
+    return map(_record_of_row, scan_table(path))
+
+
+def _record_of_row(row: Mapping[str, Any]) -> Any:
+    line = _line_of_row(row)
+    return load_json(line) if line is not None else json.loads(json.dumps(row, default=str))
+
+
+def _line_of_row(row: Mapping[str, Any]) -> str | None:
+    line = row.get(COLUMN)
+    return line if isinstance(line, str) and "env_digest" in row else None
 
 
 READERS = {".eval": read_inspect, ".json": read_inspect, ".parquet": read_parquet}

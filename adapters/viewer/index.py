@@ -22,7 +22,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
-from rlvr.adapters.viewer.foreign import READERS, parquet_records, trace_of
+from rlvr.adapters.viewer.foreign import READERS, trace_of
 from rlvr.adapters.viewer.light import light_record
 from rlvr.adapters.viewer.sources import TraceSource, find_sources, step_of
 from rlvr.adapters.viewer.traces import Trace, text_of
@@ -30,7 +30,7 @@ from rlvr.agents.evaluation.reward_hacking import reply_key
 from rlvr.agents.evaluation.summary import CUT, NO_REPLY
 from rlvr.envs.core.json_text import load_json
 
-VERSION = 10
+VERSION = 11
 CHECK = 200  # lines between two looks at the clock
 SECONDS = 1.0  # between two commits
 HASH_BYTES = 64 << 20  # of words that FTS5 holds before it writes a segment
@@ -288,7 +288,7 @@ class EpisodeIndex:
         else:
             file, taken, lines, problems = row["id"], row["taken"], row["lines"], json.loads(row["problems"])
         reading = _FileReading(self._writer, self.commit, source, path, file, taken, lines, problems)
-        torn = reading.foreign() if path.suffix in READERS else reading.lines_of_json(stopped)
+        torn = reading.foreign(stopped) if path.suffix in READERS else reading.lines_of_json(stopped)
         # A reading that was stopped continues later: its size is not noted.
         size = -1 if stopped() else stat.st_size
         reading.note(size, stat.st_mtime_ns, torn)
@@ -332,7 +332,7 @@ class EpisodeIndex:
         path = Path(row["path"])
         try:
             if path.suffix in READERS:
-                trace = next(islice(READERS[path.suffix](path), row["number"], None))
+                trace = next(READERS[path.suffix](path, row["number"]))
             else:
                 trace = trace_of(load_json(self._line(row)))
         except (OSError, StopIteration, ValueError) as error:
@@ -359,25 +359,23 @@ class EpisodeIndex:
             KeyError, ValueError: there is none.
         """
         trace, row = self.trace(number)
-        record = self._raw(row)
-        return asdict(trace) if record is None else record
+        record = self._raw(trace, row)
+        return _fields(trace) if record is None else record
 
     def raw(self, number: int) -> Any:
-        """The record of an episode as its line of JSON holds it.
+        """The record of an episode as its line of JSON holds it, which stands in Parquet and in Inspect's log too.
 
         Raises:
             KeyError, ValueError: there is none.
         """
-        if (record := self._raw(self.trace(number)[1])) is None:
+        if (record := self._raw(*self.trace(number))) is None:
             raise ValueError("another tool's log holds no episode of rlvr's")
         return record
 
-    def _raw(self, row: dict[str, Any]) -> Any:
-        path = Path(row["path"])
-        if path.suffix == ".parquet":
-            record = next(islice(parquet_records(path), row["number"], None))
-            return record if isinstance(record.get("turns"), list) else None
-        return None if path.suffix in READERS else load_json(self._line(row))
+    def _raw(self, trace: Trace, row: dict[str, Any]) -> Any:
+        if Path(row["path"]).suffix in READERS:
+            return load_json(trace.line) if trace.line else None
+        return load_json(self._line(row))
 
     def replies(self, numbers: Sequence[int]) -> dict[int, str]:
         """What the policy wrote in some episodes, without its thinking; those that cannot be read are left out."""
@@ -407,8 +405,8 @@ def _traces(path: Path, rows: Sequence[sqlite3.Row]) -> Iterator[tuple[sqlite3.R
     try:
         if path.suffix in READERS:
             rows_by_number = {row["number"]: row for row in rows}
-            last = max(rows_by_number)
-            for number, trace in enumerate(islice(READERS[path.suffix](path), last + 1)):
+            first, last = min(rows_by_number), max(rows_by_number)
+            for number, trace in enumerate(islice(READERS[path.suffix](path, first), last + 1 - first), first):
                 if number in rows_by_number:
                     yield rows_by_number[number], trace
             return
@@ -474,11 +472,16 @@ class _FileReading:
                         break
         return 0
 
-    def foreign(self) -> int:
-        """Take in all of a file that is no JSONL."""
+    def foreign(self, stopped: Callable[[], bool]) -> int:
+        """Take in all of a file that is no JSONL; one that is stopped begins anew."""
         try:
             for number, trace in enumerate(READERS[self._path.suffix](self._path)):
-                self._take(trace, number, 0, number, lasting_id(json.dumps(asdict(trace), default=str).encode()))
+                content = trace.line or json.dumps(_fields(trace), default=str)
+                self._take(trace, number, 0, number, lasting_id(content.encode(errors="surrogatepass")))
+                if number % CHECK == CHECK - 1:
+                    self._commit()
+                    if stopped():
+                        break
         except sqlite3.Error:
             raise
         except Exception as error:
@@ -540,6 +543,12 @@ class _FileReading:
 def lasting_id(content: bytes) -> str:
     """What links name an episode by: it is made of its record, and so outlives the index. It begins with a letter."""
     return "e" + hashlib.blake2b(content, digest_size=8).hexdigest()
+
+
+def _fields(trace: Trace) -> dict[str, Any]:
+    fields = asdict(trace)
+    del fields["line"]
+    return fields
 
 
 def _origin(trace: Trace) -> str:

@@ -77,7 +77,8 @@ class TraceBranch:
 class Trace:
     """One episode. ``rows`` is the digest of its table's rows, where that is known; ``columns`` has a value for each
     token [T] by the name of the column; ``ids`` the tokens [T]. ``agent`` and ``usage`` are as `rlvr.agents.Episode`
-    has them. ``branches`` are the conversations, none where there is one.
+    has them. ``branches`` are the conversations, none where there is one. ``line`` is the line of JSONL of an
+    episode of ours that stands in another form of file.
     """
 
     source: str
@@ -108,6 +109,7 @@ class Trace:
     agent: dict[str, Any] = field(default_factory=dict)
     usage: dict[str, float] = field(default_factory=dict)
     branches: list[TraceBranch] = field(default_factory=list)
+    line: str = ""
 
     @property
     def sampled(self) -> int:

@@ -17,8 +17,8 @@ BATCH_ROWS = 1_000
 BATCH_BYTES = 16 << 20  # that a batch of fewer rows aims at where rows are long
 
 
-def scan_batches(path: Path) -> Iterator[tuple[list[dict[str, Any]], int]]:
-    """The rows of a file, a batch at a time, and the bytes of each batch.
+def scan_batches(path: Path, start: int = 0) -> Iterator[tuple[list[dict[str, Any]], int]]:
+    """The rows of a file from one on, a batch at a time, and the bytes of each batch.
 
     Raises:
         ModuleNotFoundError: pyarrow is missing.
@@ -26,7 +26,7 @@ def scan_batches(path: Path) -> Iterator[tuple[list[dict[str, Any]], int]]:
     """
     import pyarrow
 
-    command = [sys.executable, "-I", __file__, str(path)]
+    command = [sys.executable, "-I", __file__, str(path), str(start)]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as reader:
         assert reader.stdout is not None
         assert reader.stderr is not None
@@ -44,8 +44,11 @@ def scan_batches(path: Path) -> Iterator[tuple[list[dict[str, Any]], int]]:
             raise OSError(words[0] or f"{BATCH_ROWS:,} of its rows take over {MEMORY >> 30} GiB")
 
 
-def _send(path: str) -> None:
-    """What the process does: record batches to standard output, without dictionaries, which inflate later."""
+def _send(path: str, start: int) -> None:
+    """What the process does: record batches to standard output, without dictionaries, which inflate later.
+
+    Row groups that end before the first row that is wanted are not read.
+    """
     import resource
 
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
@@ -57,10 +60,18 @@ def _send(path: str) -> None:
         with parquet.ParquetFile(path) as file:
             schema = pyarrow.schema([field.with_type(_without_dictionaries(field.type)) for field in file.schema_arrow])
             with pyarrow.ipc.new_stream(sys.stdout.buffer, schema) as out:
-                size = sum(file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups))
+                groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
+                size = sum(group.total_byte_size for group in groups)
                 rows = max(1, min(BATCH_ROWS, BATCH_BYTES * file.metadata.num_rows // max(1, size)))
-                for batch in file.iter_batches(rows, use_threads=False):
-                    out.write_batch(batch.cast(schema))
+                first = 0
+                while first < len(groups) and groups[first].num_rows <= start:
+                    start -= groups[first].num_rows
+                    first += 1
+                wanted = range(first, len(groups))
+                for batch in file.iter_batches(rows, row_groups=wanted, use_threads=False):
+                    if start < batch.num_rows:
+                        out.write_batch(batch.slice(start).cast(schema))
+                    start = max(0, start - batch.num_rows)
     except MemoryError:
         sys.exit(f"{BATCH_ROWS:,} of its rows take over {MEMORY >> 30} GiB")
     except (pyarrow.ArrowException, OSError) as error:
@@ -80,4 +91,4 @@ def _without_dictionaries(kind: Any) -> Any:
 
 
 if __name__ == "__main__":
-    _send(sys.argv[1])
+    _send(sys.argv[1], int(sys.argv[2]))

@@ -111,8 +111,8 @@ def read_table(path: Path) -> list[dict[str, Any]]:
     return list(scan_table(path))
 
 
-def scan_table(path: Path) -> Iterator[dict[str, Any]]:
-    """``read_table``, one row at a time."""
+def scan_table(path: Path, start: int = 0) -> Iterator[dict[str, Any]]:
+    """``read_table``, one row at a time, from row ``start`` on, which costs Parquet little to find."""
     name = path.name
     readers = {
         ".jsonl": _scan_jsonl,
@@ -125,7 +125,7 @@ def scan_table(path: Path) -> Iterator[dict[str, Any]]:
     if reader is None:
         raise DataError(f"cannot read {path}: its ending is none of {', '.join(SUFFIXES)}")
     try:
-        yield from reader(path)
+        yield from _scan_parquet(path, start) if reader is _scan_parquet else islice(reader(path), start, None)
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise DataError(f"cannot read {path}: {error}") from error
 
@@ -273,10 +273,10 @@ def _scan_csv(path: Path) -> Iterator[dict[str, Any]]:
             raise DataError(f"cannot read {path}: {error}") from error
 
 
-def _scan_parquet(path: Path) -> Iterator[dict[str, Any]]:
+def _scan_parquet(path: Path, start: int = 0) -> Iterator[dict[str, Any]]:
     left = _inflated_bytes(path)
     try:
-        for rows, size in scan_batches(path):
+        for rows, size in scan_batches(path, start):
             left -= size + ROW_BYTES * len(rows)
             if left < 0:
                 raise _inflates_too_far(path)

@@ -299,15 +299,29 @@ def test_commands_read_parquet_of_episodes_as_they_read_lines(tmp_path: Path, ca
     assert "name X.jsonl" in capsys.readouterr().err
     assert main([*words, "a.parquet"]) == 2
     assert "name X.jsonl" in capsys.readouterr().err
-    index = EpisodeIndex(find_sources([Path("a.parquet")]), tmp_path)
-    try:
-        index.update()
-        rows = listing(index.reader, {})["rows"]
-        lines = [json.loads(line) for line in Path("a.jsonl").read_text().splitlines()]
-        assert [index.raw(row["id"]) for row in sorted(rows, key=lambda row: row["id"])] == lines
-        assert index.record(rows[0]["id"]) in lines
-    finally:
-        index.close()
+
+
+def test_the_viewer_shows_one_episode_by_one_link_in_each_of_its_files(tmp_path: Path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr(files, "GROUP", 1 << 12)
+    monkeypatch.setattr(files, "CHUNK", 2)
+    write_episodes(tmp_path / "a.jsonl", [replace(made(n), key=f"k{n}") for n in range(9)])
+    for form, name in (("parquet", "a.parquet"), ("inspect", "a.eval")):
+        assert main(["export", str(tmp_path / "a.jsonl"), "--format", form, "--out", str(tmp_path / name)]) == 0
+    lines = {record["key"]: record for record in map(json.loads, (tmp_path / "a.jsonl").read_text().splitlines())}
+    links = []
+    for name in ("a.jsonl", "a.parquet", "a.eval"):
+        index = EpisodeIndex(find_sources([tmp_path / name]), tmp_path)
+        try:
+            index.update()
+            rows = listing(index.reader, {})["rows"]
+            shown = {row["uid"]: index.raw(row["id"]) for row in rows}
+            assert all(index.record(row["id"]) == shown[row["uid"]] for row in rows)
+        finally:
+            index.close()
+        assert {record["key"]: record for record in shown.values()} == lines
+        links.append(shown)
+    assert links[0] == links[1] == links[2]
 
 
 def test_parquet_of_something_else_is_one_sentence(tmp_path: Path, capsys):
