@@ -1,13 +1,15 @@
 """Files of episodes: memory and time of the commands that read them, and what writing one costs beside playing.
 
     python benchmarks/records.py --gigabytes 0.1 0.3    # makes files of these sizes, one after the other
+    python benchmarks/records.py --files-only --gigabytes 1 --largest 10    # keeps the other figures of the page
 
-A file holds episodes of the calculator with long texts and with tokens, 80 kB each, made from one that was played. Each
-command runs in a process of its own, whose peak memory (VmHWM) and CPU time stand beside the file's size; of a file of
-`--largest` GB `rlvr table` alone. `rlvr eval` plays the expert, whose episodes have 1.5 kB. Writing is the CPU time
-of `to_dict`, JSON and the write beside that of the rollout, in turns, with the smallest policy there is, whose share is
-the largest of any model's, and with the expert, which samples nothing. Random episodes go there and back through each
-converter that loses nothing, and come back as the same bytes.
+A file holds episodes of the calculator with long texts and with tokens, 80 kB each, made from one that was played,
+which differ by a number in the task. Each command runs in a process of its own, whose peak memory (VmHWM, and of the
+process that reads Parquet for it) and CPU time stand beside the file's size. They run beside each other; the viewer's
+memory counts the pages of its index that are mapped. `rlvr eval` plays the expert, whose episodes have 1.5 kB.
+Writing is the CPU time of `to_dict`, JSON and the write beside that of the rollout, in turns, with the smallest
+policy there is, whose share is the largest of any model's, and with the expert, which samples nothing. Random
+episodes go there and back through each converter that loses nothing, and come back as the same bytes.
 """
 
 from __future__ import annotations
@@ -15,17 +17,21 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import subprocess
 import sys
-import tempfile
 import time
+from collections.abc import Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
 
 import torch
 from results import Table, write_results
+from viewer import viewing
 
 from rlvr.adapters.export.atif import atif_record, episode_of
 from rlvr.adapters.export.chat import chat_record
@@ -42,23 +48,24 @@ from rlvr.envs.core.verdict import STATUSES
 from rlvr.envs.tools.calls import ActionWithCalls, NativeCall
 
 MEASURED = """
-import sys, time
+import sys
 sys.path.insert(0, {here!r})
 from results import peak_memory
+import os, resource
 from pathlib import Path
 from rlvr.cli import main
-if {words!r}[0] == "view":
-    from rlvr.adapters.viewer.index import EpisodeIndex
-    from rlvr.adapters.viewer.sources import find_sources
-    index = EpisodeIndex(find_sources([Path({words!r}[1])]), Path({words!r}[2]))
-    index.update()
-    index.close()
+if {words!r}[0] == "write_episodes":
+    from rlvr.agents.evaluation.records import scan_episodes, write_episodes
+    write_episodes(Path({words!r}[2]), scan_episodes(Path({words!r}[1])))
 elif main({words!r}):
     raise SystemExit(1)
-print(peak_memory(), time.process_time(), file=sys.stderr)
+beside = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(peak_memory() + 1024 * beside.ru_maxrss, sum(os.times()[:4]), file=sys.stderr)
 """
 
-
+AT_ONCE = 7  # commands that are measured beside each other
+MARK = "@number@"
+LINE_BY_LINE = ("rlvr export", "rlvr export --format atif", "rlvr export --format inspect")
 CALL = '<tool_call>\n{"name": "a", "arguments": {}}\n</tool_call>'
 TEXTS = ("", "4", "né\n", "<think>\nhm\n</think>\n\n5", CALL, "\ud800", "\U0001f600")
 
@@ -149,8 +156,16 @@ def commands(file: Path, out: Path) -> dict[str, list[str]]:
         "rlvr export": [*exported, str(out / "a.jsonl")],
         "rlvr export --format atif": [*exported, str(out / "b.jsonl"), "--format", "atif"],
         "rlvr export --format parquet": [*exported, str(out / "c.parquet"), "--format", "parquet"],
-        "rlvr table of that": ["table", str(out / "c.parquet")],
-        "rlvr view, its index": ["view", str(file), str(out)],
+        "rlvr export --format inspect": [*exported, str(out / "e.eval"), "--format", "inspect"],
+    }
+
+
+def commands_after(out: Path) -> dict[str, list[str]]:
+    """What is measured on the Parquet that one of `commands` made."""
+    table = str(out / "c.parquet")
+    return {
+        "rlvr table of that Parquet": ["table", table],
+        "that Parquet back to JSONL (write_episodes)": ["write_episodes", table, str(out / "d.jsonl")],
     }
 
 
@@ -168,41 +183,71 @@ def filled() -> Episode:
 
 def write_file(path: Path, size: float) -> int:
     """Write a file of about so many bytes; how many episodes it holds."""
-    record, count = filled().to_dict(), 0
+    record = filled().to_dict() | {"index": MARK, "key": f"rlvr/Calculator-v0/train/1/0/{MARK}/0/"}
+    record["turns"][0]["observation"] += f" task{MARK}"
+    line, count, written = json.dumps(record).replace(f'"{MARK}"', MARK) + "\n", 0, 0
     with path.open("w") as file:
-        while file.tell() < size:
-            record |= {"index": count, "key": f"rlvr/Calculator-v0/train/1/0/{count}/0/"}
-            file.write(json.dumps(record) + "\n")
+        while written < size:
+            written += file.write(line.replace(MARK, str(count)))
             count += 1
     return count
 
 
-def measured(name: str, words: list[str]) -> str:
-    """Peak memory and CPU time of a command in a process of its own."""
+def viewed(file: Path, folder: Path, facts: dict[str, str], size: str, middle: int) -> None:
+    """Add what `rlvr view` takes, first without an index and then with it."""
+    with viewing(file, folder) as viewer:
+        facts[f"rlvr view without an index, first rows, {size}"] = f"{viewer.until_rows():.1f} s of the clock"
+        viewer.until_complete()
+        facts[f"rlvr view, the whole index, {size}"] = f"{viewer.memory() / 1e6:,.0f} MB, {viewer.cpu():,.1f} CPU-s"
+    held = sum(path.stat().st_size for path in folder.iterdir())
+    facts[f"the size of that index, {size}"] = f"{held / 1e9:.2f} GB"
+    with viewing(file, folder) as viewer:
+        viewer.until_rows()
+        facts[f"rlvr view with the index, the list, {size}"] = f"{viewer.cpu():.2f} CPU-s"
+        taken = viewer.get("evaluation", source=file.name)[1][1]
+        facts[f"an evaluation's page, {size}"] = f"{taken:.2f} CPU-s"
+        for text, where in ((f"task{middle}", "one episode"), ("word7 word8", "all episodes")):
+            found, (_, taken) = viewer.get("episodes", q=text)
+            assert found["total"] in (1, 2 * middle, 2 * middle + 1), found["total"]
+            facts[f"search for words of {where}, {size}"] = f"{taken:.3f} CPU-s"
+        taken = viewer.get(f"episode/{found['rows'][-1]['id']}")[1][1]
+        facts[f"one episode, {size}"] = f"{taken:.3f} CPU-s"
+        facts[f"rlvr view, all of that, {size}"] = f"{viewer.memory() / 1e6:,.0f} MB"
+
+
+def measured(name: str, words: list[str], facts: dict[str, str]) -> None:
+    """Add the peak memory and CPU time of a command in a process of its own."""
     program = MEASURED.format(here=str(Path(__file__).parent), words=words)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{name}: {done.stderr}")
     peak, seconds = map(float, done.stderr.split()[-2:])
-    figures = f"{peak / 1e6:,.0f} MB, {seconds:,.1f} CPU-s"
-    print(f"{name}: {figures}", flush=True)
-    return figures
+    facts[name] = f"{peak / 1e6:,.0f} MB, {seconds:,.1f} CPU-s"
+    print(f"{name}: {facts[name]}", flush=True)
 
 
-def of_a_file(gigabytes: float, folder: Path, names: tuple[str, ...] = ()) -> dict[str, str]:
-    """The figures of the commands that are named, of all if none is, on a file of this size."""
-    file, facts = folder / "episodes.jsonl", {}
-    count = write_file(file, gigabytes * 1e9)
-    for name, words in commands(file, folder).items():
-        if not names or name in names:
-            label = f"{name}, {gigabytes:g} GB, {count:,} episodes"
-            facts[label] = measured(label, words)
-            for path in folder.iterdir():
-                if path != file and path.suffix != ".parquet":
-                    path.unlink()
-    for path in folder.iterdir():
-        path.unlink()
-    return facts
+def of_a_file(gigabytes: float, facts: dict[str, str], pool: Executor, left_out: Sequence[str] = ()) -> None:
+    """Add the figures of the commands on a file of this size."""
+    with TemporaryDirectory() as name, TemporaryDirectory() as index:
+        folder = Path(name)
+        file = folder / "episodes.jsonl"
+        count = write_file(file, gigabytes * 1e9)
+        size = f"{gigabytes:g} GB, {count:,} episodes"
+        viewing_it = pool.submit(viewed, file, Path(index), facts, size, count // 2)
+        first = [each for each in commands(file, folder).items() if each[0] not in left_out]
+        for some in (first, commands_after(folder).items()):
+            waiting = [pool.submit(measured, f"{name}, {size}", words, facts) for name, words in some]
+            for each in waiting:
+                each.result()
+            for path in set(folder.iterdir()) - {file, folder / "c.parquet"}:
+                path.unlink()
+        viewing_it.result()
+
+
+def size_of(label: str) -> float:
+    """The size that a figure of a file names, in GB; 0 of any other figure."""
+    named = re.search(r", ([0-9.]+) GB, ", label)
+    return float(named[1]) if named else 0.0
 
 
 def writing(name: str, agent: Any, rounds: int, episodes: int, folder: Path) -> Table:
@@ -226,7 +271,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gigabytes", type=float, nargs="+", default=[0.1, 0.3], help="sizes of the files")
     parser.add_argument(
-        "--largest", type=float, nargs="*", default=[], help="sizes of files that rlvr table alone reads"
+        "--largest", type=float, nargs="*", default=[], help=f"sizes of files without {', '.join(LINE_BY_LINE)}"
+    )
+    parser.add_argument(
+        "--files-only", action="store_true", help="measure the files, and keep the other figures of the page"
     )
     parser.add_argument("--evaluated", type=int, nargs="+", default=[10_000], help="episodes that rlvr eval plays")
     parser.add_argument("--trips", type=int, default=10_000, help="random episodes that go there and back")
@@ -234,7 +282,29 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=64, help="a round")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results", help="folder for the figures")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
+    if options.files_only:
+        page = json.loads((options.out / "records.json").read_text())
+        facts = {name: value for name, value in page["facts"].items() if " GB, " not in name}
+        facts.setdefault("all but the files' figures", f"`{page['command']}`")
+        costs = [
+            Table(title, each["unit"], "playing", each["rounds"], each.get("command", page["command"]))
+            for title, each in page["tables"].items()
+        ]
+    else:
+        costs, facts = beside_files(options)
+    try:
+        with ThreadPoolExecutor() as sizes, ThreadPoolExecutor(AT_ONCE) as pool:
+            waiting = [sizes.submit(of_a_file, size, facts, pool, LINE_BY_LINE) for size in options.largest]
+            waiting += [sizes.submit(of_a_file, size, facts, pool) for size in options.gigabytes]
+            for each in waiting:
+                each.result()
+    finally:  # one that was interrupted has measured some
+        write_results("records", costs, dict(sorted(facts.items(), key=lambda each: size_of(each[0]))), options.out)
+
+
+def beside_files(options: argparse.Namespace) -> tuple[list[Table], dict[str, str]]:
+    """What writing costs, how many random episodes come back, and what `rlvr eval` takes."""
+    with TemporaryDirectory() as scratch:
         folder = Path(scratch)
         trips = round_trips(options.trips, folder)
         torch.set_num_threads(1)
@@ -246,14 +316,8 @@ def main() -> None:
         for count in options.evaluated:
             words = ["eval", "--env", "Calculator", "--agent", "expert", "--episodes", str(count), "--out"]
             label = f"rlvr eval, {count:,} episodes"
-            facts[label] = measured(label, [*words, str(folder / f"{count}.jsonl")])
-        for path in folder.iterdir():
-            path.unlink()
-        for gigabytes in options.gigabytes:
-            facts |= of_a_file(gigabytes, folder)
-        for gigabytes in options.largest:
-            facts |= of_a_file(gigabytes, folder, ("rlvr table",))
-    write_results("records", costs, facts, options.out)
+            measured(label, [*words, str(folder / f"{count}.jsonl")], facts)
+    return costs, facts
 
 
 if __name__ == "__main__":

@@ -76,11 +76,11 @@ def this_command() -> str:
     return " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *words])
 
 
-def peak_memory(*, reset: bool = False) -> int:
-    """The most memory this process has held, in bytes; ``reset`` makes it what is held now (Linux)."""
+def peak_memory(process: int | str = "self", *, reset: bool = False) -> int:
+    """The most memory a process has held, in bytes; ``reset`` makes it what is held now (Linux)."""
     if reset:
-        Path("/proc/self/clear_refs").write_text("5")
-    status = Path("/proc/self/status").read_text()
+        Path(f"/proc/{process}/clear_refs").write_text("5")
+    status = Path(f"/proc/{process}/status").read_text()
     return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
 

@@ -33,7 +33,7 @@ from rlvr.envs.core.verdict import Verdict
 
 sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
 
-from results import Table, write_results
+from results import Table, peak_memory, write_results
 
 FILES = 100
 PART = "200 rows anywhere in the list"
@@ -118,6 +118,10 @@ class Viewer:
         """Seconds of CPU that the process has used."""
         threads = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
         return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
+
+    def memory(self) -> int:
+        """The most memory that the process has held, in bytes."""
+        return peak_memory(self.process.pid)
 
     def until_rows(self) -> float:
         """Seconds from the start until the list has rows."""
