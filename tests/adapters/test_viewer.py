@@ -9,7 +9,10 @@ import hashlib
 import json
 import math
 import re
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -604,6 +607,21 @@ def test_a_port_in_use_and_an_address_of_others_are_one_sentence(tmp_path, capsy
     assert "can be reached by others" in capsys.readouterr().err
     assert main(["view", str(tmp_path / "none")]) == 2
     assert "there is no file or folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_viewer_that_is_ended_has_closed_its_index(tmp_path, signum):
+    write(tmp_path / "a.jsonl", episode(0))
+    code = "import sys; from rlvr.cli import main; sys.exit(main(sys.argv[1:]))"
+    words = ["view", str(tmp_path / "a.jsonl"), "--index", str(tmp_path / "i"), "--port", "0"]
+    with subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.PIPE, text=True) as viewer:
+        address, _, key = viewer.stdout.readline().split()[0].partition("#key=")
+        state = urllib.request.Request(f"{address}api/state", headers={"Authorization": f"Bearer {key}"})
+        with urllib.request.urlopen(state, timeout=60):
+            viewer.send_signal(signum)
+        assert viewer.wait(60) != -signum
+    (lock,) = (tmp_path / "i").glob("*.lock")
+    assert lock.read_text() == "closed"
 
 
 def test_an_episode_is_graded_again(tmp_path, indexed):

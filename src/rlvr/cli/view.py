@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping
@@ -64,6 +65,8 @@ def view(options: argparse.Namespace, rest: list[str]) -> int:
         print(f"{server.url} ({len(sources)} sources; Ctrl-C ends it)", flush=True)
         if options.open:
             webbrowser.open(server.url)
+        for signum in (signal.SIGTERM, signal.SIGHUP):  # else the index is not closed, and is checked when it is opened
+            signal.signal(signum, lambda signum, frame: sys.exit(128 + signum))
         server.run()
         return 0
     finally:
