@@ -93,9 +93,13 @@ def _without(record: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 
 def chat_trace(record: Mapping[str, Any], messages: Sequence[Any]) -> Trace:
-    """A line of a chat data set."""
-    trace = Trace("chat", messages=messages_of(messages), key=text_of(record.get("id") or record.get("key")))
-    trace.env = text_of(record.get("env_id") or record.get("task") or record.get("source"))
+    """A line of a chat data set, or of what OpenEnv collects (``openenv collect``), whose task may be anything."""
+    is_collected = "episode_id" in record and "verify_metrics" in record
+    names = ("episode_id",) if is_collected else ("id", "key")
+    key = next((text_of(record[name]) for name in names if record.get(name)), "")
+    trace = Trace("openenv" if is_collected else "chat", messages=messages_of(messages), key=key)
+    if not is_collected:
+        trace.env = text_of(record.get("env_id") or record.get("task") or record.get("source"))
     trace.tools = text_of(record.get("tools"))
     trace.split, trace.sample = text_of(record.get("split")), whole_of(record.get("sample")) or 0
     trace.level, trace.seed, trace.index, trace.group = (

@@ -19,6 +19,7 @@ import pytest
 
 from rlvr.adapters import rows
 from rlvr.adapters import testing as kit
+from rlvr.adapters.export.foreign import read_file
 from rlvr.adapters.serving.policy_endpoint import PolicyEndpoint
 from rlvr.adapters.spec import EpisodeSession, TaskSpec
 from rlvr.adapters.suites import openenv_harness as adapter
@@ -335,6 +336,10 @@ def test_openenvs_own_loops_get_the_reward_of_direct_stepping(tmp_path):
     )
     done = runner.run(model_step=replies(texts), num_episodes=1)
     assert (done.num_collected, done.avg_reward, done.num_failed) == (1, 1.0, 0)
+    (collected,) = read_file(tmp_path / "results.jsonl", [])
+    assert (collected.env_id, collected.key, collected.reward) == ("openenv", "ep-000000", 1.0)
+    assert collected.turns[0].observation == env.reset(seed=3)[0]
+    assert collected.turns[-1].action == texts[-1]
     faulty = {"fault": "verdict"}
     fault = TaskSpec(kit.SAY, 1, kit.MODULE, faulty).to_json()
     broken = sessions.EnvironmentSessionFactory(f"{kit.MODULE}:{kit.SAY}", faulty)
