@@ -67,11 +67,11 @@ def _send(path: str, start: int) -> None:
                 while first < len(groups) and groups[first].num_rows <= start:
                     start -= groups[first].num_rows
                     first += 1
-                wanted = range(first, len(groups))
-                for batch in file.iter_batches(rows, row_groups=wanted, use_threads=False):
-                    if start < batch.num_rows:
-                        out.write_batch(batch.slice(start).cast(schema))
-                    start = max(0, start - batch.num_rows)
+                for group in range(first, len(groups)):  # each by itself: a reader of several holds what it has read
+                    for batch in file.iter_batches(rows, row_groups=[group], use_threads=False):
+                        if start < batch.num_rows:
+                            out.write_batch(batch.slice(start).cast(schema))
+                        start = max(0, start - batch.num_rows)
     except MemoryError:
         sys.exit(f"{BATCH_ROWS:,} of its rows take over {MEMORY >> 30} GiB")
     except (pyarrow.ArrowException, OSError) as error:
