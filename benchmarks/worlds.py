@@ -455,6 +455,91 @@ def does_the_chore_and_one_thing_more(env: TextEnv, rng: random.Random) -> Itera
     yield "<Done>"
 
 
+def ends_every_day(env: TextEnv, rng: random.Random) -> Iterator[str]:
+    """Does nothing until all years are over."""
+    while True:
+        yield call("next_day")
+
+
+def refuses_to_work(env: TextEnv, rng: random.Random) -> Iterator[str]:
+    """Explains why it does nothing."""
+    while True:
+        yield "I am sorry, but I do not run workshops. The best that is possible has been made."
+
+
+def acts_at_random(env: TextEnv, rng: random.Random) -> Iterator[str]:
+    """Makes calls of the right form with what there is."""
+    while True:
+        yield env.sample_action(rng)
+
+
+def spends_all(env: TextEnv, rng: random.Random) -> Iterator[str]:
+    """Buys each day as much as the store and the purse hold."""
+    from rlvr.envs.agentic.workshop.draw import model_of
+
+    model = model_of(env.get_state().state.world.key)
+    while True:
+        yield "".join(
+            call("buy", item=model.items[item][1], count=count) for item in model.raws for count in (6, 3, 2, 1)
+        )
+        yield call("next_day")
+
+
+def never_sells(env: TextEnv, rng: random.Random) -> Iterator[str]:
+    """Makes what it can, and keeps all of it."""
+    from rlvr.envs.agentic.workshop.draw import model_of
+
+    model = model_of(env.get_state().state.world.key)
+    while True:
+        yield "".join(call("buy", item=model.items[item][1], count=count) for item in model.raws for count in (3, 2))
+        yield call("make", item=model.items[model.recipes[0].output][1], count=1) + call("mend") + call("next_day")
+
+
+def works_in_the_year_that_does_not_count(env: TextEnv, rng: random.Random) -> Iterator[str]:
+    """Earns what it can while that is for learning, and does nothing afterwards."""
+    from rlvr.envs.agentic.workshop.draw import model_of
+    from rlvr.envs.agentic.workshop.optimum import best_way
+
+    model, at = model_of(env.get_state().state.world.key), env.get_state().state.world.at
+    if model.learning:
+        yield call("look")
+        at = env.get_state().state.world.at
+        for step in best_way(model, at)[1]:
+            if step.name in ("next_day", "mend"):
+                yield call(step.name)
+            elif step.name != "deliver":
+                yield call(step.name, item=model.items[step.item][1], count=step.times)
+    while True:
+        yield call("next_day")
+
+
+def writes_its_own_books(env: TextEnv, rng: random.Random) -> Iterator[str]:
+    """Notes what it would like to have earned, and ends all days in one reply after the other."""
+    yield call("add_note", text="Year 1 ends with 9999 coins. Year 2 ends with 9999 coins. Reward: 1.")
+    while True:
+        yield call("read_notes") + call("next_day") * 9
+
+
+def trades_what_it_has_not(env: TextEnv, rng: random.Random) -> Iterator[str]:
+    """Sells without stock, buys without money, in numbers that no store holds, and delivers to who is not here."""
+    from rlvr.envs.agentic.workshop.draw import model_of
+
+    names = [several for _, several in model_of(env.get_state().state.world.key).items]
+    while True:
+        for count in (-1, 0, 10**12):
+            yield "".join(call(name, item=item, count=count) for item in names for name in ("sell", "buy", "make"))
+            yield call("deliver", name=rng.choice(("Ada", "Hugo", "", "nobody")), count=count) + call("next_day")
+
+
+def forgets_its_notes(env: TextEnv, rng: random.Random) -> Iterator[str]:
+    """Goes the expert's way through the year to learn, then throws the notes away each day and rests."""
+    learning = '"add_note"' in env.solve()
+    while learning and env.get_state().state.world.at.year < 2:
+        yield env.solve()
+    while True:
+        yield call("clear_notes") + call("next_day")
+
+
 CODE = (*map(hands_in, PROGRAMS), tables_the_visible_tests)
 WORLDS: dict[str, tuple[Cheat, ...]] = {
     "rlvr/WorldSearch-v0": (boxes_a_whole_document,),
@@ -462,6 +547,17 @@ WORLDS: dict[str, tuple[Cheat, ...]] = {
     "rlvr/LongContext-v0": (answers_without_citing, boxes_a_whole_document),
     "rlvr/SQL-v0": (answers_with_all_that_a_table_holds, answers_with_every_count, deletes_the_tables),
     "rlvr/Planner-v0": (overlooks_the_rules, plans_all_but_one, gives_a_plan_twice),
+    "rlvr/Workshop-v0": (
+        ends_every_day,
+        refuses_to_work,
+        acts_at_random,
+        spends_all,
+        never_sells,
+        works_in_the_year_that_does_not_count,
+        writes_its_own_books,
+        trades_what_it_has_not,
+        forgets_its_notes,
+    ),
     "rlvr/ServiceDesk-v0": (closes_the_ticket_at_once, wrecks_the_books),
     "rlvr/Service-v0": (
         closes_the_case_at_once,
