@@ -80,9 +80,9 @@ class ExpertPrefixes:
             return ()
         # by the task and the step, so that a run that goes on draws the same
         rng: random.Random = stream("expert prefix", request.seed, request.index, request.salt)
-        # h = min(floor(s K + u), K - 1), u ~ U(0, 1): s K in the mean, and the last turn is the policy's
-        count = math.floor(self._share(_key(episode)) * len(episode.turns) + rng.random())
-        return tuple(turn.action for turn in episode.turns[: min(count, len(episode.turns) - 1)])
+        # h = floor(s (K - 1) + u), u ~ U(0, 1): the last turn is never shared out, so that no move of s is without effect
+        count = math.floor(self._share(_key(episode)) * (len(episode.turns) - 1) + rng.random())
+        return tuple(turn.action for turn in episode.turns[:count])
 
     def _share(self, key: str) -> float:
         return self.shares.setdefault(key, self.settings.share or 0.0)
