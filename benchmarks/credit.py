@@ -320,16 +320,23 @@ def branch_contrast(groups: list[list[Played]], policy: Mixture) -> tuple[list[f
     Before the cut a turn gets the outcome less the others' of its group, from there on less that of the branches. The
     paper learns from the branches, too, and normalises both.
     """
-    given: list[float] = []
     before = policy.turns
-    for members in groups:
-        forks = [episode.forks[len(episode.forks) // 2] for episode in members]
-        outcomes = rloo(torch.tensor([sum(episode.rewards) for episode in members]), [0] * len(members)).tolist()
-        branches = values_of(forks, policy, VINE, "branch")
-        for episode, outcome, (value, _) in zip(members, outcomes, branches, strict=True):
-            cut = len(episode.rewards) // 2
-            given += [outcome] * cut + [sum(episode.rewards[cut:]) - value] * (len(episode.rewards) - cut)
+    cuts = [[episode.forks[len(episode.forks) // 2] for episode in members] for members in groups]
+    values = [value for forks in cuts for value, _ in values_of(forks, policy, VINE, "branch")]
+    given = contrasted(groups, values)
     return given, 1 + (policy.turns - before) / len(given)
+
+
+def contrasted(groups: list[list[Played]], values: Sequence[float]) -> list[float]:
+    """The advantages of `branch_contrast`, with V in the middle of each episode by the branches from there."""
+    given: list[float] = []
+    of_cuts = iter(values)
+    for members in groups:
+        outcomes = rloo(torch.tensor([sum(episode.rewards) for episode in members]), [0] * len(members)).tolist()
+        for episode, outcome in zip(members, outcomes, strict=True):
+            cut = len(episode.rewards) // 2
+            given += [outcome] * cut + [sum(episode.rewards[cut:]) - next(of_cuts)] * (len(episode.rewards) - cut)
+    return given
 
 
 def rule_advantages(groups: list[list[Played]], vines: list[list[float]], vine_turns: float) -> Given:

@@ -3,9 +3,10 @@
     nice python benchmarks/credit_models.py --work runs/credit   # what is not measured yet, then the page
     python benchmarks/credit_models.py --minutes 20              # begins nothing after so many minutes
 
-A cell is one id and stage of a small policy: after few steps of imitation, after many, and after reinforcement
-learning from there. As in `credit.py` the truth of a turn is had from continuations, here from exact forks together
-with the tokens so far, and each rule is computed on the same episodes; the critic is trained as `gem_ppo` does.
+A cell is one id, level and stage of a small policy: after few steps of imitation, after many, and after reinforcement
+learning from there. In games it reads and writes one token a sentence, so that episodes are short. As in `credit.py`
+the truth of a turn is had from continuations, here from exact forks together with the tokens so far, and each rule is
+computed on the same episodes; the critic is trained as `gem_ppo` does.
 `credit.py --draw` writes the page.
 """
 
@@ -30,6 +31,7 @@ import torch
 import transformers
 
 from rlvr.agents.continuation import BranchPoint, branch_points, continue_from, reply_start
+from rlvr.agents.conversation import Message, TokenSequence
 from rlvr.agents.episode import Episode
 from rlvr.algorithms.advantages.compute import compute_advantages
 from rlvr.algorithms.advantages.gather import state_values, token_turns, turns
@@ -43,11 +45,11 @@ sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the fold
 
 import credit
 import credit_page
-from whole_runs import Silent
+from whole_runs import Silent, sentences_of
 
 RL_STEPS = 5  # after the many steps of imitation
 CRITIC_BATCHES = 8  # of as many episodes as a cell has
-LEVEL, MAX_TURNS = 1, 5
+MAX_TURNS = 5
 MEASURED = 3  # episodes of each group whose turns are continued from; the rules see the others, too
 
 
@@ -58,24 +60,30 @@ class Setting(NamedTuple):
     many: int  # further ones
     batch: int  # demonstrations of a step
     max_new_tokens: int  # of an action
+    levels: tuple[int, ...] = (1,)
+    sentences: bool = False  # what the policy reads and writes is one token a sentence
 
 
+GAME = Setting(60, 90, 16, 8, (1, 2), sentences=True)
 IDS = {
     "Calculator": Setting(100, 40, 64, 24),
     "GuessNumber": Setting(100, 100, 32, 20),
+    **dict.fromkeys(("FrozenLake", "WaterJugs", "Secretary", "TicTacToe", "HanoiGame", "Nim"), GAME),
 }
 
 
 # policies
 
 
-def config_of(name: str, out: Path, **changes: Any) -> TrainConfig:
+def config_of(name: str, level: int, out: Path, **changes: Any) -> TrainConfig:
     """The config of a run on an id, of at most `MAX_TURNS` turns an episode."""
-    turns = min(MAX_TURNS, gym.make(f"rlvr/{name}-v0").unwrapped.task.turns(LEVEL))
-    env = {"id": f"rlvr/{name}-v0", "level": LEVEL, "system": False, "timeout": None, "settings": {"max_turns": turns}}
-    sampling = {"max_new_tokens": IDS[name].max_new_tokens, "max_length": 2048}
+    plain, setting = gym.make(f"rlvr/{name}-v0").unwrapped, IDS[name]
+    turns = min(MAX_TURNS, plain.task.turns(1))
+    words = sentences_of(plain, setting.levels[-1]) if setting.sentences else ()
+    env = {"id": f"rlvr/{name}-v0", "level": level, "system": False, "timeout": None, "settings": {"max_turns": turns}}
+    sampling = {"max_new_tokens": setting.max_new_tokens, "max_length": 2048}
     common: dict[str, Any] = {
-        "model": {"name": "rlvr/tiny"},
+        "model": {"name": "rlvr/tiny", "words": words},
         "algorithm": "gem_ppo",
         "learner": {"lr": 3e-4, "share_prompts": True},
         "prompts": credit.TASKS,
@@ -103,12 +111,14 @@ def policy_of(name: str, stage: str, work: Path) -> Path:
     if (policy / "config.json").exists():
         return policy
     changes: dict[str, Any] = {"algorithm": "dr_grpo", "prompts": 8}
+    if len(IDS[name].levels) > 1:
+        changes["curriculum"] = {"kind": "by_rate"}  # spreads what is shown and played over the levels
     if stage != credit_page.STAGES[0]:
         before = credit_page.STAGES[credit_page.STAGES.index(stage) - 1]
         changes["model"] = {"name": str(policy_of(name, before, work))}
     steps = {"few": IDS[name].few, "many": IDS[name].many}.get(stage, 0)  # of imitation
     changes["warm_start"] = {"steps": steps, "batch_size": IDS[name].batch}
-    train(config_of(name, work / "run", **changes), 0 if steps else RL_STEPS, policy)
+    train(config_of(name, IDS[name].levels[-1], work / "run", **changes), 0 if steps else RL_STEPS, policy)
     return policy
 
 
@@ -120,6 +130,7 @@ class Cell:
     """Episodes of a policy, with the state before each turn of those that are measured."""
 
     run: Trainer
+    level: int
     turns: int = 0  # that continuations took
     episodes: list[Episode] = field(default_factory=list)
     states: list[list[Hashable]] = field(default_factory=list)  # of each episode; [] where it is not measured
@@ -131,7 +142,7 @@ class Cell:
         order = TaskOrder(rollout.env.unwrapped, "credit", 0)
         self.episodes = rollout(
             [
-                order.request(index, level=LEVEL, group=index, sample=sample, salt="credit")
+                order.request(index, level=self.level, group=index, sample=sample, salt="credit")
                 for index in range(credit.TASKS)
                 for sample in range(credit.GROUP)
             ]
@@ -151,17 +162,28 @@ class Cell:
             forks=[point.env for point in points],
         )
 
-    def values(self, count: int, key: str) -> list[list[tuple[float, float]]]:
-        """V before each turn of each episode by ``count`` continuations, and its standard error; [] if not measured."""
-        starts = [p.start(f"{key} {state} {n}") for state, p in enumerate(self.points.values()) for n in range(count)]
+    def values(
+        self, count: int, key: str, of_episodes: Sequence[Sequence[Hashable]]
+    ) -> list[list[tuple[float, float]]]:
+        """V of states of each episode by ``count`` continuations, and its standard error."""
+        wanted = list(dict.fromkeys(state for states in of_episodes for state in states))
+        starts = [self.points[s].start(f"{key} {state} {n}") for state, s in enumerate(wanted) for n in range(count)]
         before = sum(start.env.get_state().turn for start in starts)
         earned = continue_from(self.run.play_agent(greedy=False), starts, timeout=None)
         self.turns += sum(start.env.get_state().turn for start in starts) - before
         values = {}
-        for number, state in enumerate(self.points):
+        for number, state in enumerate(wanted):
             returns = [r for r in earned[number * count : (number + 1) * count] if r is not None]
             values[state] = statistics.fmean(returns), statistics.stdev(returns) / math.sqrt(len(returns))
-        return [[values[state] for state in states] for states in self.states]
+        return [[values[state] for state in states] for states in of_episodes]
+
+    def gold(self) -> list[list[float]]:
+        """Nats a token of the expert's words from the state before each turn on, by episode; [] if not measured."""
+        shown = [continuation(self.run, point) for point in self.points.values()]
+        sums = self.run.learner.logprobs(shown).sum(1).tolist()
+        means = [total / sum(tokens.mask) for total, tokens in zip(sums, shown, strict=True)]
+        of_states = dict(zip(self.points, means, strict=True))
+        return [[of_states[state] for state in states] for states in self.states]
 
     def measured(self, of_turns: Sequence[float]) -> list[float]:
         """Those of the measured episodes, of numbers for each turn of all."""
@@ -201,30 +223,70 @@ def begins(episode: Episode) -> list[int]:
     return [reply_start(episode.tokens, before, end) for before, end in pairwise(ends)]
 
 
-def measure(name: str, stage: str, work: Path) -> dict[str, Any]:
+def continuation(run: Trainer, point: BranchPoint) -> TokenSequence:
+    """What was said before a state, and behind it what the expert says from there to the end, which the mask marks."""
+    env, messages, over = point.env.fork(), list[Message](), False
+    while not over:
+        messages.append({"role": "assistant", "content": env.solve()})
+        observation, _, terminated, truncated, _ = env.step(messages[-1]["content"])
+        messages.append({"role": "user", "content": observation})
+        over = terminated or truncated
+    ids, mask = run.renderer.render_demonstration(
+        [*point.messages, *messages[:-1]], point.tools, opening=len(point.messages)
+    )
+    return TokenSequence(ids, mask, [0.0] * len(ids))
+
+
+def trace(gold: Sequence[Sequence[float]], rewards: Sequence[Sequence[float]]) -> list[list[float]]:
+    """A_k = log p_k+1 - log p_k, p_k the probability of the gold answer before turn k (TRACE, 2607.13988).
+
+    The gold answer of a game is the expert's continuation, and log p its mean over tokens. After the last turn it is 0
+    where something was earned, else the lowest of all that are given.
+
+    Args:
+        gold: log p_k of each turn of each episode; [] of one that is not measured.
+        rewards: of each turn.
+    """
+    lowest = min(value for values in gold for value in values)
+    return [
+        [after - before for before, after in pairwise([*values, 0.0 if sum(earned) > 0 else lowest])]
+        for values, earned in zip(gold, rewards, strict=True)
+    ]
+
+
+def measure(name: str, level: int, stage: str, work: Path) -> dict[str, Any]:
     """One cell: the figures of each rule, and what there is to say of the episodes."""
     model = {"name": str(policy_of(name, stage, work))}
     started = time.process_time()
     shutil.rmtree(work / "run", ignore_errors=True)
-    run = Trainer(config_of(name, work / "run", model=model), Silent())
+    run = Trainer(config_of(name, level, work / "run", model=model), Silent())
     try:
         run.prepare()
-        cell, truth = Cell(run), credit.Truth()
+        cell, truth = Cell(run, level), credit.Truth()
         groups = cell.play()
         episodes = [episode for group in groups for episode in group]
-        for values, episode in zip(cell.values(credit.CONTINUATIONS, "truth"), episodes, strict=True):
+        for values, episode in zip(cell.values(credit.CONTINUATIONS, "truth", cell.states), episodes, strict=True):
             if values:
                 truth.add(values, episode.rewards)
         truth.scores = cell.measured(cell.scores())
-        before = cell.turns
-        vines = [
-            [value for value, _ in values] or [0.0] * len(episode.rewards)
-            for values, episode in zip(cell.values(credit.VINE, "vine"), episodes, strict=True)
-        ]
-        share = len(truth.scores) / sum(len(episode.rewards) for episode in episodes)
+
+        def played_on(key: str, of_episodes: Sequence[Sequence[Hashable]]) -> tuple[list[list[float]], float]:
+            """V by few continuations, and how many turns these took for one of the measured episodes' turns."""
+            before = cell.turns
+            values = cell.values(credit.VINE, key, of_episodes)
+            return [[value for value, _ in of] for of in values], (cell.turns - before) / len(truth.scores)
+
+        turns = sum(len(episode.rewards) for episode in episodes)
+        vines, vine_cost = played_on("vine", cell.states)
+        vines = [values or [0.0] * len(episode.rewards) for values, episode in zip(vines, episodes, strict=True)]
         with warnings.catch_warnings(action="ignore"):  # groups of equal rewards are wanted here
-            rules = credit.rule_advantages(groups, vines, (cell.turns - before) / share)
+            rules = credit.rule_advantages(groups, vines, vine_cost * turns)
             rules |= cell.with_critic()
+        branches, cost = played_on("branch", [states[len(states) // 2 :][:1] for states in cell.states])
+        contrasted = credit.contrasted(groups, [sum(of) for of in branches])  # 0 where it is not measured
+        traced = trace(cell.gold(), [episode.rewards for episode in episodes])
+        of_turns = [x for e, row in zip(episodes, traced, strict=True) for x in row or [0.0] * len(e.rewards)]
+        rules |= {"branch contrast": (contrasted, 1 + cost), "trace": (of_turns, 1.0)}
     finally:
         run.close()
     rules = {rule: (cell.measured(given), cost) for rule, (given, cost) in rules.items()}
@@ -242,11 +304,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         work = options.work or Path(temporary)
         work.mkdir(parents=True, exist_ok=True)
-        for name, stage in ((name, stage) for name in IDS for stage in credit_page.STAGES):
-            cell = f"{name} level {LEVEL} {stage}"
+        wanted = [(n, s, level) for n in IDS for s in credit_page.STAGES for level in IDS[n].levels]
+        for name, stage, level in wanted:
+            cell = f"{name} level {level} {stage}"
             if cell in results["models"] or time.monotonic() > until:
                 continue
-            results["models"][cell] = measure(name, stage, work)
+            results["models"][cell] = measure(name, level, stage, work)
             print(f"{cell}: {results['models'][cell]['cpu_seconds']} s", flush=True)
             credit_page.store(results)
     credit_page.draw(results, credit.bonus_table())

@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import gymnasium as gym
 import torch
 import transformers
 
@@ -38,7 +39,7 @@ from rlvr.algorithms.train.state import save_policy
 
 sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
 
-from whole_runs import Silent
+from whole_runs import Silent, sentences_of
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "dead_levels.json"
@@ -48,6 +49,7 @@ SEEDS = (0, 1, 2)
 GROUP, GROUPS = 8, 24  # of a level, before training
 DEAD = 0.05
 LEARNED = 0.5
+PROMISING = 0.25  # success in the last turn alone of a dead level: without one a policy is not trained on
 HELD_OUT, POINTS = 48, 4  # tasks of an evaluation, evaluations of a run
 
 
@@ -60,25 +62,40 @@ class Setting(NamedTuple):
     max_length: int  # tokens of a sequence
     max_new_tokens: int
     tokens: int  # of a run
+    sentences: bool = False  # what the policy reads and writes is one token a sentence
+    prompts: int = 16  # of a step
+    lr: float = 3e-4
+    gain: float = 0.05  # of the share of prefixes, by each group
 
 
 SETTINGS = {
     "GuessNumber, 400 steps": Setting("rlvr/GuessNumber-v0", 4, 400, 420, 28, 300_000),
     "GuessNumber, 900 steps": Setting("rlvr/GuessNumber-v0", 4, 900, 420, 28, 300_000),
     "Calculator, 600 steps": Setting("rlvr/Calculator-v0", 5, 600, 160, 52, 150_000),
+    # games of small moves, by sentences: steps of 32 episodes
+    **{
+        f"{name}, {steps} steps": Setting(f"rlvr/{name}-v0", levels, steps, length, 8, tokens, True, 4, 1e-3, 0.1)
+        for name, levels, steps, length, tokens in (
+            ("Thermostat", 5, 150, 1_000, 960_000),
+            ("WaterJugs", 5, 40, 700, 240_000),
+            ("LandmarkNavigation", 3, 150, 1_000, 320_000),
+            ("Nim", 4, 40, 900, 160_000),
+            ("RushHour", 4, 40, 900, 160_000),
+            ("RiverCrossing", 5, 150, 600, 160_000),
+            ("HanoiGame", 3, 150, 900, 160_000),
+        )
+    },
 }
 COMMON: dict[str, Any] = {
     "model": {"name": "rlvr/tiny", "hidden": 96},
     "algorithm": "grpo",
     "overrides": {"kl_coef": 0.0},
-    "learner": {"lr": 3e-4, "share_prompts": True},
-    "prompts": 16,
     "group_size": GROUP,
     "steps": 10_000,  # a run ends by its tokens
 }
 ARMS: dict[str, dict[str, Any]] = {
     "even": {"curriculum": {"kind": "by_rate", "floor": 1.0}},  # 1 - rate counts as 1 everywhere
-    "prefixes": {"curriculum": {"kind": "by_signal"}, "prefix": {"share": 0.9, "gain": 0.05}},
+    "prefixes": {"curriculum": {"kind": "by_signal"}, "prefix": {"share": 0.9}},
 }
 Results = dict[str, Any]
 
@@ -88,7 +105,15 @@ def config_of(name: str, out: Path, **changes: Any) -> TrainConfig:
     setting = SETTINGS[name]
     env = {"id": setting.id, "level": setting.levels, "system": False, "timeout": None}
     sampling = {"max_new_tokens": setting.max_new_tokens, "max_length": setting.max_length}
-    return load_config({**COMMON, "env": env, "sampling": sampling, "out": str(out), **changes})
+    learner = {"lr": setting.lr, "share_prompts": True}
+    model = {**COMMON["model"]}
+    if setting.sentences:
+        model["words"] = sentences_of(gym.make(setting.id).unwrapped, setting.levels)
+    own = {"env": env, "model": model, "sampling": sampling, "learner": learner, "prompts": setting.prompts}
+    config = {**COMMON, **own, "out": str(out), **changes}
+    if "prefix" in changes:
+        config["prefix"] = {"gain": setting.gain, **changes["prefix"]}
+    return load_config(config)
 
 
 def imitate(name: str, work: Path) -> Path:
@@ -221,7 +246,8 @@ def next_run(results: Results) -> tuple[str, str, int] | None:
     """The run to make next: seed by seed, so that a call that ends early has whole pairs."""
     for seed in SEEDS:
         for name, entry in results.items():
-            for arm in ARMS:
+            last_turns = [entry["levels"][str(level)]["last_turn"] for level in followed(entry)]
+            for arm in ARMS if max(last_turns) >= PROMISING else ():
                 if str(seed) not in entry["runs"].setdefault(arm, {}):
                     return name, arm, seed
     return None

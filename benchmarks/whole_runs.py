@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 from rlvr.algorithms.config import load_config, read_yaml
 from rlvr.algorithms.runs.run_folder import read_jsonl
 from rlvr.algorithms.train.run import Trainer
+from rlvr.envs import TextEnv
 
 
 class Silent:
@@ -62,3 +65,32 @@ def changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
             for name, new in changes.items()
         },
     }
+
+
+def sentences_of(env: TextEnv, levels: int, tasks: int = 8, met: int = 3) -> tuple[str, ...]:
+    """What a tiny policy may read and write as one token each, for `model.words`: actions, sentences and words.
+
+    Those that stand in ``met`` or more of the expert's episodes on ``tasks`` training tasks of each level.
+
+    Args:
+        levels: from 1 up to this one.
+    """
+    episodes = Counter[str]()
+    for level in range(1, levels + 1):
+        for index in range(tasks):
+            where = {"index": index, "level": level} | ({"split": "train"} if env.size is None else {})
+            text, _ = env.reset(seed=0, options=where)
+            pieces, over = {*_pieces(text)}, False
+            while not over:
+                action = env.solve()
+                text, _, terminated, truncated, _ = env.step(action)
+                pieces |= {action, *_pieces(text)}
+                over = terminated or truncated
+            episodes.update(pieces)
+    return tuple(sorted(piece for piece, count in episodes.items() if count >= met and piece.isascii()))
+
+
+def _pieces(text: str) -> list[str]:
+    """Sentences of two words or more, and words: a row of a board is no sentence, and is read cell by cell."""
+    sentences = [sentence for sentence in re.split(r"\n|(?<=[.:;!?]) ", text) if re.search(r"[a-z]{2}.* ", sentence)]
+    return [*sentences, *re.findall(r"[A-Za-z]{2,}", text)]

@@ -170,25 +170,37 @@ def test_the_values_of_a_model_are_its_probabilities(models, tmp_path, monkeypat
     gym.register("rlvr/Letters-v0", "rlvr.envs.core.text_env:TextEnv", kwargs={"task": Letter()})
     monkeypatch.setitem(models.IDS, "Letters", models.Setting(1, 1, 1, 3))
     monkeypatch.setattr(models, "CRITIC_BATCHES", 1)
-    run = models.Trainer(models.config_of("Letters", tmp_path / "run"), models.Silent())
+    run = models.Trainer(models.config_of("Letters", 1, tmp_path / "run"), models.Silent())
     try:
         run.prepare()
-        cell = models.Cell(run)
+        cell = models.Cell(run, 1)
         groups = cell.play()
-        values = cell.values(256, "truth")
+        values = cell.values(256, "truth", cell.states)
         assert cell.turns == 256 * (len(cell.points) + models.credit.TASKS)  # two from each first state, else one
+        gold = cell.gold()
         scores, given = cell.scores(), cell.with_critic()
     finally:
         del gym.registry["rlvr/Letters-v0"]
         run.close()
     starts = torch.tensor([run.renderer.decode([token])[:1].isalpha() for token in range(len(run.tokenizer))])
-    for episode, of_turns in zip(cell.episodes, values, strict=True):
+    said = torch.tensor([*run.renderer.encode_reply("good"), run.renderer.end_id])
+    for episode, of_turns, of_expert in zip(cell.episodes, values, gold, strict=True):
+        assert len(of_expert) == len(of_turns)
         if not of_turns:
             assert episode.sample >= models.MEASURED
             continue
         last = torch.tensor([episode.tokens.ids[: models.begins(episode)[1]]])
         with torch.no_grad():
             p = run.model(last).logits[0, -1].softmax(0)[starts].sum().item()
+        opening = run.renderer.render_demonstration(  # a reply of the policy's is read as its text is written
+            [*episode.messages()[:3], {"role": "assistant", "content": "good"}], opening=3
+        )[0]
+        with torch.no_grad():
+            logprobs = run.model(torch.tensor([opening])).logits[0].log_softmax(-1)
+        before = len(opening) - len(said)
+        assert opening[before:] == said.tolist()
+        own = logprobs[range(before - 1, len(opening) - 1), said].mean().item()
+        assert of_expert[1] == pytest.approx(own, abs=1e-4)
         assert of_turns[1][0] == pytest.approx(p, abs=4.5 * math.sqrt(p * (1 - p) / 256))
     assert len(groups) == models.credit.TASKS
     turns = [turn for episode in cell.episodes for turn in episode.turns]
@@ -197,3 +209,10 @@ def test_the_values_of_a_model_are_its_probabilities(models, tmp_path, monkeypat
     assert abs(sum(scores) / len(scores)) < 1  # E[d log pi] = 0
     last = slice(1, None, 2)  # of the last turn both are the reward less the critic's value
     assert given["gae, lambda 1"][0][last] == pytest.approx(given["gae, lambda 0"][0][last], abs=1e-5)
+
+
+def test_the_gold_log_ratio_by_hand(models):
+    """Differences of log p; behind the last turn 0 after a success, and the lowest of all after a failure."""
+    gold = [[-3.0, -1.0, -0.5], [-2.0, -4.0], []]
+    rewards = [[0.0, 0.0, 1.0], [0.0, 0.0], [1.0]]
+    assert models.trace(gold, rewards) == [[2.0, 0.5, 0.5], [-2.0, 0.0], []]

@@ -50,6 +50,12 @@ def test_both_ways_of_training_get_a_seed_before_the_next_seed(dead_levels):
     assert [seed for *_, seed in order] == sorted(seed for *_, seed in order)
 
 
+def test_a_policy_without_a_right_last_turn_is_not_trained_on(dead_levels):
+    hopeless = {"2": LEVELS["2"] | {"last_turn": 0.2}}
+    results = {"one": {"levels": hopeless, "runs": {}}, "two": {"levels": LEVELS, "runs": {}}}
+    assert dead_levels.next_run(results)[0] == "two"
+
+
 def test_a_level_is_learned_where_the_seeds_solve_half_of_it_in_the_mean(dead_levels, monkeypatch):
     monkeypatch.setattr(dead_levels, "HELD_OUT", 10)
     runs = {"even": {"0": run(2), "1": run(7)}, "prefixes": {"0": run(4), "1": run(6)}}
@@ -66,11 +72,9 @@ def test_a_level_is_learned_where_the_seeds_solve_half_of_it_in_the_mean(dead_le
 def test_a_call_measures_what_is_missing_and_the_next_goes_on(dead_levels, monkeypatch, tmp_path):
     page, results = tmp_path / "page.md", tmp_path / "results.json"
     page.write_text("\n".join(dead_levels.MARKS))
-    small = {"PAGE": page, "RESULTS": results, "GROUPS": 2, "HELD_OUT": 2, "POINTS": 2, "SEEDS": (0,)}
-    small |= {
-        "SETTINGS": {"Calculator": dead_levels.Setting("rlvr/Calculator-v0", 2, 2, 96, 4, 300)},
-        "COMMON": {**dead_levels.COMMON, "prompts": 2},
-    }
+    small = {"PAGE": page, "RESULTS": results, "GROUPS": 2, "HELD_OUT": 2, "POINTS": 2, "SEEDS": (0,), "PROMISING": 0}
+    setting = dead_levels.Setting("rlvr/Calculator-v0", 2, 2, 96, 4, 300, sentences=True, prompts=2)
+    small |= {"SETTINGS": {"Calculator": setting}}
     for name, value in small.items():
         monkeypatch.setattr(dead_levels, name, value)
     monkeypatch.setitem(dead_levels.COMMON, "model", {"name": "rlvr/tiny", "hidden": 16, "layers": 1})
