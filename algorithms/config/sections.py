@@ -374,7 +374,7 @@ class PrefixSection(Section):
     """The expert plays the first turns of an episode, without loss, as many as hold the success at a target."""
 
     share: float | None = Field(default=None, ge=0, le=1)
-    """Share of the expert's turns but the last that it plays itself at first; the last is always the policy's. null: none."""
+    """Share of the expert's turns but the last that it plays at first; the last is always the policy's. null: none."""
     target: float = Field(default=0.5, gt=0, lt=1)
     """Success rate to hold, of each environment and level; never that of an evaluation, which has no prefix."""
     # share <- share + gain (target - success rate of a group)

@@ -80,7 +80,7 @@ class ExpertPrefixes:
             return ()
         # by the task and the step, so that a run that goes on draws the same
         rng: random.Random = stream("expert prefix", request.seed, request.index, request.salt)
-        # h = floor(s (K - 1) + u), u ~ U(0, 1): the last turn is never shared out, so that no move of s is without effect
+        # h = floor(s (K - 1) + u), u ~ U(0, 1): the last turn is not shared out, so that each move of s has an effect
         count = math.floor(self._share(_key(episode)) * (len(episode.turns) - 1) + rng.random())
         return tuple(turn.action for turn in episode.turns[:count])
 
