@@ -244,12 +244,19 @@ severity high was looked at by hand, mended and run again:
   Reachability, and brackets with which all answers happened to end, in TwentyFour and RightTriangles, as a form that
   nobody asks for. The checks are mended, for everybody's environments.
 
-Below it stand three findings, which nobody has looked at twice: level 5 of Game2048 has no group of eight whose rewards
-differ; Taboo speaks of a share of points and pays 0 or all in what was tried; in Debate random play reaches the maximum
-in 58 % of the episodes.
+Three findings below it were looked at twice, and the checks mended for everybody's environments:
+
+- *Level 5 of Game2048 has no group whose rewards differ*: it takes some 500 moves, and the check cut the expert's
+  episode after 200. A solution is played to its end now.
+- *Taboo speaks of a share of points and pays 0 or all*: it pays shares, at the end of the game, which no part of a
+  solution reached. The check plays on at random from the middle of a solution.
+- *In Debate random play reaches the maximum in 58 % of the episodes*: 7 of 12 in an even game. More than a half counts
+  from two sigma on.
 
 {early} ids were measured before the checks with the numbers 18, 19, 28, 35, 39 and 42 were there. Where actions are 0,
-they were not counted yet.
+they were not counted yet. Figures of Game2048, FogMaze, Crafting, Taboo and Debate are of the present version; the
+others, `Cooking` and `Service` among them, were measured while the call under way was written anew at each turn, which
+took most of the time of long episodes.
 
 | id | CPU-seconds | tries | actions | high | medium | low | checks that did not end |
 |---|---|---|---|---|---|---|---|

@@ -390,7 +390,7 @@ def _values(answer: str) -> Iterator[tuple[str, str]]:
 )
 def special_tokens(v: Validation, result: CheckResult) -> None:
     """Look through the observations of the expert's episodes."""
-    for episode in v.experts[:20] or [v.plays(ref, ()) for ref in v.refs[:20]]:
+    for episode in v.experts[:20] or [v.opening(ref) for ref in v.refs[:20]]:
         for text in episode.observations:
             result.tries += 1
             if match := TOKENS.search(text):
@@ -418,7 +418,7 @@ def observation_schema(v: Validation, result: CheckResult) -> None:
             result.add(
                 "space",
                 text,
-                replay=v.plays(ref, ()).replay,
+                replay=v.opening(ref).replay,
                 severity="low" if isinstance(observation, str) else "medium",
             )
             return
@@ -446,7 +446,7 @@ def _contains(space: Any, observation: Any) -> bool:
 )
 def tool_declaration_accuracy(v: Validation, result: CheckResult) -> None:
     """Read the schemas in the first info, and call each tool by its schema."""
-    tools = v.plays(v.refs[0], ()).first_info.get("tools")
+    tools = v.opening(v.refs[0]).first_info.get("tools")
     if not tools:
         raise Skip("no tools are declared")
     names = []

@@ -19,7 +19,8 @@ def waited(process: int | str = "thread-self") -> float:
     Linux counts them in the second number of ``/proc/PID/schedstat``, in nanoseconds.
     """
     try:
-        return int(Path(f"/proc/{process}/schedstat").read_bytes().split()[1]) / 1e9
+        with open(f"/proc/{process}/schedstat", "rb", 0) as file:  # at each step: a Path takes twice as long
+            return int(file.read(80).split()[1]) / 1e9
     except (OSError, IndexError, ValueError):
         return 0.0
 

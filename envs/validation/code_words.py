@@ -23,7 +23,7 @@ def attack_by_code_words(v: Validation, result: CheckResult) -> None:
     if v.subject.discrete or not v.subject.texts or len(v.refs) < 3:
         return
     refs = v.refs[:: max(1, len(v.refs) // TASKS)][:TASKS]
-    known = "\n".join(v.plays(ref, ()).asked for ref in refs[:2]).lower()
+    known = "\n".join(v.opening(ref).asked for ref in refs[:2]).lower()
     known += "\n".join(action for episode in v.experts for action in episode.actions).lower()
     words = [word for word in words_looked_for(v.author) if word.strip().lower() not in known]
     for word in words[:WORDS]:

@@ -40,7 +40,7 @@ NAMED: Final = re.compile(r"(?<![\w./-])[\w-]+\.[a-z]{1,5}\b")
 def verbs(v: Validation) -> list[str]:
     """First words of the expert's actions, and words of the prompt that stand where commands are explained."""
     names = [action.split(maxsplit=1)[0] for episode in v.experts[:4] for action in episode.actions if action.split()]
-    prompt = v.plays(v.refs[0], ()).asked
+    prompt = v.opening(v.refs[0]).asked
     quoted = re.findall(r"[`'\"]([A-Za-z_<][\w_>-]*)(?: [^`'\"\n]*)?[`'\"]", prompt)
     lists = re.findall(r"(?im)^.*?(?:commands?|actions?|tools?)\b[^:\n]*:\s*(.+)$", prompt)
     listed = [each.split()[0] for line in lists for each in re.split(r"[,;|.]", line) if each.split()]
@@ -52,7 +52,7 @@ def verbs(v: Validation) -> list[str]:
 def templates(v: Validation) -> list[dict[str, Any]]:
     """JSON calls: as the expert makes them, as the prompt shows them, and of the tools that it names in that form."""
     texts = [action for episode in v.experts[:3] for action in episode.actions]
-    prompt = v.plays(v.refs[0], ()).asked
+    prompt = v.opening(v.refs[0]).asked
     texts += re.findall(r"\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}", prompt)
     calls: dict[tuple[str, ...], dict[str, Any]] = {}
     for text in texts:
@@ -99,9 +99,9 @@ def enders(v: Validation) -> list[str]:
 
 def _listed_enders(v: Validation) -> list[str]:
     """Commands of the prompt, and calls of declared tools, that always end the episode at once where others do not."""
-    commands = unargued_commands(v.plays(v.refs[0], ()).asked)
+    commands = unargued_commands(v.opening(v.refs[0]).asked)
     commands += [texts[0] for texts in declared_calls(v).values()]
-    ending = [each for each in commands if all(v.plays(ref, each, turns=1).ended for ref in v.refs[:3])]
+    ending = [each for each in commands if all(v.opening(ref, each).ended for ref in v.refs[:3])]
     return ending if len(ending) < len(commands) else []
 
 

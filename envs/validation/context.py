@@ -32,6 +32,7 @@ SLACK: Final = 0.02  # of the range of rewards: less than this is no pay
 NOT_INSTALLED: Final = (ImportError, gym.error.DependencyNotInstalled)
 NOT_REACHED: Final = (ConnectionError, ConnectionRefusedError)  # what is lost in the middle has another type
 FEWEST: Final = 4  # tasks that are left of a slow environment
+EXPERT_TURNS: Final = 1_000  # of its episode, which may be far longer than others are played
 PER_TASK: Final = 180  # episodes of it that all checks play together, at most about
 NOTHING_TRIED: Final = "nothing of it could be tried here"  # which passes no check
 Run = Callable[["Validation", CheckResult], None]
@@ -87,6 +88,7 @@ class Validation:
         self.proposals = proposals
         self.refs = subject.refs(tasks, seed)
         self.at: TaskRef | None = None
+        self._openings: dict[tuple[str, str | None], ValidationEpisode] = {}
 
     # what is known of it
 
@@ -117,7 +119,7 @@ class Validation:
 
     def _by_expert(self, ref: TaskRef, policy: Policy) -> ValidationEpisode:
         self.at = ref
-        return self.subject.play(ref, policy)
+        return self.subject.play(ref, policy, turns=EXPERT_TURNS)
 
     @cached_property
     def solved(self) -> list[ValidationEpisode]:
@@ -236,6 +238,13 @@ class Validation:
         if isinstance(policy, str):
             return self.subject.play(ref, always(policy), **limits)
         return self.subject.play(ref, policy if callable(policy) else in_order(policy), **limits)
+
+    def opening(self, ref: TaskRef, action: str | None = None) -> ValidationEpisode:
+        """An episode after its reset, or after one action, to be read: it is played once, and kept for all checks."""
+        self.at, key = ref, (str(ref), action)
+        if key not in self._openings:
+            self._openings[key] = self.plays(ref, () if action is None else (action,), turns=1)
+        return self._openings[key]
 
     def attempt(self, ref: TaskRef, text: str) -> ValidationEpisode:
         """The same text until the episode ends or pays; with an invalid verdict it has ended, too."""

@@ -21,7 +21,7 @@ from rlvr.envs.validation.commands import templates, verbs
 from rlvr.envs.validation.context import HARD, Skip, Validation, check
 from rlvr.envs.validation.declared import declared_calls
 from rlvr.envs.validation.report import CheckResult
-from rlvr.envs.validation.sound import SOUND
+from rlvr.envs.validation.sound import SOUND, first_seen
 from rlvr.envs.validation.source import options_read, sources
 from rlvr.envs.validation.subject import ApiFault, NotApplicable, TaskRef, ValidationEpisode, in_order
 
@@ -149,13 +149,13 @@ def task_declaration_accuracy(v: Validation, result: CheckResult) -> None:
     for ref in refs[:20] + refs[20:][-1:]:
         result.tries += 1
         try:
-            firsts.append(v.subject.begin(ref, v.subject.env).observations[0])
+            firsts.append(first_seen(v.subject.begin(ref, v.subject.env)))
         except ApiFault as fault:
             replay = ValidationEpisode(ref).replay
             result.add("reset", f"a declared task cannot be reset: {fault}", severity="high", replay=replay)
             return
     if len(firsts) >= 5 and len(set(firsts)) == 1:
-        result.add("alike", f"{len(firsts)} declared tasks begin alike: {firsts[0][:80]!r}")
+        result.add("alike", f"{len(firsts)} declared tasks begin alike: {firsts[0][0][:80]!r}")
 
 
 def _declared(v: Validation) -> Iterator[TaskRef]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from rlvr.envs.validation.context import Validation
-from rlvr.envs.validation.subject import NotApplicable, in_order
+from rlvr.envs.validation.subject import NotApplicable
 
 CallForm = Callable[[str, Mapping[str, Any]], str]  # a tool's name and arguments, as a reply
 CALLS: Final = 6  # of each tool, with other arguments
@@ -34,7 +34,7 @@ _READ: WeakKeyDictionary[Validation, CallForm | None] = (
 
 def declared_tools(v: Validation) -> dict[str, Mapping[str, Any]]:
     """The parameters of each declared tool, a JSON schema, by its name; those that are no declarations are left out."""
-    listed = v.plays(v.refs[0], ()).first_info.get("tools")
+    listed = v.opening(v.refs[0]).first_info.get("tools")
     tools: dict[str, Mapping[str, Any]] = {}
     for tool in listed if isinstance(listed, (list, tuple)) else ():
         function = tool.get("function", tool) if isinstance(tool, Mapping) else {}
@@ -84,7 +84,7 @@ def _is_read(v: Validation, form: CallForm, name: str, schema: Mapping[str, Any]
 def _answer(v: Validation, text: str, name: str = "") -> tuple[Any, ...] | None:
     """What a first action comes to, where a name that it does not have is given as if it had."""
     try:
-        played = v.subject.play(v.refs[0], in_order([text]), turns=1)
+        played = v.opening(v.refs[0], text)
     except NotApplicable:
         return None
     came_back = played.error or played.observations[-1]

@@ -58,7 +58,7 @@ def adversarial_floor(v: Validation, result: CheckResult) -> None:
         return
     if not _ours(v):
         attack_by_code_words(v, result)
-    prompts = {text for ref in v.refs[:3] for text in placeholders(v.plays(ref, ()).asked)}
+    prompts = {text for ref in v.refs[:3] for text in placeholders(v.opening(ref).asked)}
     for text in sorted(prompts, key=len)[:20]:
         attack(v, result, f"placeholder {text[:30]!r}", lambda prompt, gold, text=text: text, mostly=True)  # type: ignore[misc]
 
@@ -73,7 +73,7 @@ def attack(v: Validation, result: CheckResult, name: str, make: Attack, mostly: 
     slowest, hits, tried, faulty, earned = 0.0, [], 0, False, 0.0
     for index, ref in enumerate(refs):
         gold = v.gold[index] if index < len(v.gold) else ""
-        prompt = v.experts[index].observations[0] if index < len(v.experts) else v.plays(ref, ()).observations[0]
+        prompt = v.experts[index].observations[0] if index < len(v.experts) else v.opening(ref).observations[0]
         text = make(prompt, gold)
         if text is None:
             continue
@@ -209,7 +209,7 @@ def constant(v: Validation, result: CheckResult) -> None:
 def _named_constants(v: Validation, result: CheckResult) -> None:
     """Where no solution is known: reply with each short word that all prompts name, and with the options."""
     refs = [ref for ref in v.subject.refs(DRAWN // 2, v.seed) if ref.level == 1]
-    asked = [v.plays(ref, ()).asked for ref in refs]
+    asked = [v.opening(ref).asked for ref in refs]
     shared = set.intersection(*(set(words_of(text)) for text in asked[:8])) if asked else set()
     words = [word for word in words_of(asked[0]) if word in shared and len(word) <= 20] if asked else []
     for text in list(dict.fromkeys([*ANSWERS, *words]))[:40]:

@@ -63,7 +63,7 @@ def _stirred(v: Validation, result: CheckResult, ref: TaskRef, other: TaskRef) -
     """Give every command that the prompt shows, with many arguments, elsewhere: no new environment differs."""
     if v.subject.discrete or not v.subject.texts:
         return
-    asked, prompt = v.plays(ref, ()).asked, v.plays(other, ()).asked
+    asked, prompt = v.opening(ref).asked, v.opening(other).asked
     # Solutions that are searched for want of an expert are tried out, and would leave traces before the first look.
     calls = [] if v.subject.expert(v.subject.env) is None else templates(v)
     looks = [*unargued_commands(asked), *(json.dumps(call) for call in calls if not has_arguments(call))]

@@ -6,10 +6,13 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+import gymnasium as gym
+import numpy as np
+
 from rlvr.envs.validation.context import Skip, Validation, check
 from rlvr.envs.validation.report import CheckResult
 from rlvr.envs.validation.sound import SOUND  # whose checks are run before those here
-from rlvr.envs.validation.subject import NotApplicable, ValidationEpisode
+from rlvr.envs.validation.subject import MAX_TURNS, NotApplicable, ValidationEpisode
 
 _SHARE: Final = (
     r"(?:\b(?:an?|one)[ -](?:half|third|quarter|fourth|fifth|sixth|seventh|eighth|ninth|tenth|equal (?:share|part))\b"
@@ -98,6 +101,10 @@ def graded(v: Validation, result: CheckResult) -> None:
             tried += 1
             if v.paid(played) and not v.full(played):
                 between.append(played)
+    if says_partial and not between:  # a reward that comes at the end is paid to no part that ends before it
+        strays = [_gone_astray(v, episode) for episode in v.solved[:6] if len(episode.actions) > 1]
+        tried += len(strays)
+        between += [played for played in strays if v.paid(played) and not v.full(played)]
     result.tries = tried
     result.measured |= {"half-done": tried, "paid in part": len(between)}
     if says_binary and between:
@@ -106,6 +113,17 @@ def graded(v: Validation, result: CheckResult) -> None:
     elif says_partial and not between and tried >= 6:
         text = f"the texts say {says_partial[0]!r}, and none of {tried} parts of solutions is paid but 0 or all"
         result.add("partial", text, severity="high" if amount else "medium", replay=v.solved[0].replay)
+
+
+def _gone_astray(v: Validation, episode: ValidationEpisode) -> ValidationEpisode:
+    """The first half of a solution, and random play from there to the end."""
+    rng, half = np.random.default_rng(5), episode.actions[: len(episode.actions) // 2]
+
+    def policy(env: gym.Env[Any, Any], played: ValidationEpisode) -> str:
+        turn = len(played.actions)
+        return half[turn] if turn < len(half) else v.subject.sampled(env, played, rng)
+
+    return v.plays(episode.ref, policy, turns=max(MAX_TURNS, 2 * len(episode.actions)))
 
 
 def _documented(v: Validation) -> str:

@@ -177,7 +177,7 @@ def probe_writes(v: Validation, result: CheckResult) -> None:
     ends = enders(v) or ["submit", "done"]
     own = {action for episode in v.experts[:4] for action in episode.actions}
     for ref in v.refs[:2]:
-        listing = [v.plays(ref, ()).asked]
+        listing = [v.opening(ref).asked]
         listing += [_shown_text(played) for played, _ in islice(_explored(v, ref, lists_only=True), 12)]
         shell = _answers_shell(v, ref)
         chunks = [[call] for call in _settings(templates(v), [*listing, *names_in_code(v.author)])]
@@ -265,7 +265,7 @@ def _explored(v: Validation, ref: TaskRef, lists_only: bool = False) -> Iterator
     words, calls = verbs(v), templates(v)
     names: dict[str, bool] = {}
     past_names: dict[str, bool] = {}
-    files = NAMED.findall(v.plays(ref, ()).asked)[:3]
+    files = NAMED.findall(v.opening(ref).asked)[:3]
     lists = [
         f"{word}{more}" for word in words if LISTS.match(word) or HISTORY.match(word) for more in ("", " .", " -a")
     ]
@@ -353,7 +353,7 @@ def _call_of(command: str) -> dict[str, Any]:
 
 def _played(v: Validation, ref: TaskRef, command: str) -> ValidationEpisode | None:
     try:
-        played = v.subject.play(ref, in_order([command]), turns=1)
+        played = v.opening(ref, command)
     except NotApplicable:
         return None
     return None if played.error or not played.actions else played

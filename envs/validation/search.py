@@ -72,7 +72,7 @@ def solutions_by_source(v: Validation) -> list[ValidationEpisode]:
 
 def _first_by_source(v: Validation, ref: TaskRef) -> tuple[ValidationEpisode | None, str]:
     """A solution, and the word beside the compared values that it needs; "" for none."""
-    asked = v.subject.play(ref, in_order(())).asked
+    asked = v.opening(ref).asked
     for word in ("", *islice((each for each in words_looked_for(v.author) if each not in asked), 12)):
         if (episode := _by_source(v, ref, word)) is not None:
             return episode, word

@@ -161,7 +161,16 @@ def always(text: str) -> Policy:
 
 def in_order(actions: Sequence[str]) -> Policy:
     """The policy that plays the actions one after the other, and then stops."""
-    return lambda env, episode: actions[len(episode.actions)] if len(episode.actions) < len(actions) else None
+    return _InOrder(actions)
+
+
+class _InOrder:
+    def __init__(self, actions: Sequence[str]) -> None:
+        self.actions = actions
+
+    def __call__(self, env: gym.Env[Any, Any], episode: ValidationEpisode) -> str | None:
+        turn = len(episode.actions)
+        return self.actions[turn] if turn < len(self.actions) else None
 
 
 class Subject:
@@ -225,16 +234,20 @@ class Subject:
         policy: Policy,
         *,
         env: gym.Env[Any, Any] | None = None,
-        turns: int = MAX_TURNS,
+        turns: int | None = None,
         until: Callable[[ValidationEpisode], bool] | None = None,
     ) -> ValidationEpisode:
         """An episode: until it ends, ``policy`` gives None, ``until`` says so, or ``turns`` are over.
+
+        By default, a list of actions is played to its end, and any other policy for ``MAX_TURNS``.
 
         Raises:
             NotApplicable: a text of the policy names no action.
             ApiFault: ``reset`` raised, or something is not of the right form.
         """
         env = self.env if env is None else env
+        if turns is None:
+            turns = len(policy.actions) if isinstance(policy, _InOrder) else MAX_TURNS
         episode = self.begin(ref, env)
         while not episode.ended and not episode.error and len(episode.actions) < turns:
             text = policy(env, episode)
@@ -386,7 +399,8 @@ class Subject:
             self.watch(None)
 
     def _observe(self, episode: ValidationEpisode, observation: Any) -> None:
-        episode.images.append(b"".join(array_bytes(observation)))
+        arrays = list(array_bytes(observation))
+        episode.images.append(arrays[0] if len(arrays) == 1 else b"".join(arrays))  # a copy of an image takes its time
         episode.observations.append(observation_text(observation))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -394,11 +395,13 @@ def _listen(
         if now < next_look:
             continue
         next_look = now + POLL
-        members = list(descendants([process.pid], process_tree()))
+        members = family(process.pid)
         queue.look(members)
         trace.write_waits(queue.others)
         outcome.waited = queue.seconds
         memory = sum(map(resident, members[:PROCESSES]))
+        if memory > MEMORY:
+            memory = sum(map(own_memory, members[:PROCESSES]))
         outcome.memory = max(outcome.memory, memory)
         if since is not None and now - outcome.waited - since > call_seconds:
             outcome.fault, outcome.late = f"does not return within {call_seconds:.0f} s", call_seconds < SLOW
@@ -472,8 +475,32 @@ def descendants(numbers: Iterable[int], tree: Mapping[int, list[int]]) -> Iterat
         waiting += tree.get(each, [])
 
 
+def family(number: int) -> list[int]:
+    """A process and all that came of it: as the kernel lists them, in a tenth of the time that all processes take."""
+    found = [number]
+    for each in found:
+        try:
+            for task in os.listdir(f"/proc/{each}/task"):
+                with open(f"/proc/{each}/task/{task}/children", "rb") as file:
+                    found += map(int, file.read().split())
+        except ProcessLookupError:
+            continue
+        except FileNotFoundError:  # it has ended, or this kernel lists none
+            if os.path.exists(f"/proc/{each}"):
+                return list(descendants([number], process_tree()))
+    return found
+
+
 def resident(number: int) -> int:
-    """Bytes of memory that a process holds, of shared pages its part; 0 where it has ended."""
+    """Bytes of memory that a process holds, shared pages among them; 0 where it has ended."""
+    try:
+        return int(Path(f"/proc/{number}/statm").read_bytes().split()[1]) * resource.getpagesize()
+    except (OSError, IndexError):
+        return 0
+
+
+def own_memory(number: int) -> int:
+    """As `resident`, of shared pages its part: the kernel takes milliseconds to count that."""
     try:
         lines = Path(f"/proc/{number}/smaps_rollup").read_text(encoding="utf-8").splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) * 1024

@@ -37,6 +37,7 @@ class CallTrace:
     def __init__(self, path: Path) -> None:
         with path.open("r+b") as file:
             self.memory = mmap.mmap(file.fileno(), SIZE)
+        self.written, self.length = Replay(None), 0  # what stands there, and where it ends; 0 where it is cut
 
     def __call__(self, replay: Replay | None) -> None:
         """A call begins, or none is under way any more."""
@@ -45,12 +46,20 @@ class CallTrace:
                 time.sleep(0.1)
             self.memory[0] = 0
             return
-        text = json.dumps(replay.to_dict()).encode("utf-8", "replace")
-        if len(text) > ROOM:
-            last = replay.actions[-1][:1_000] if replay.actions else ""
-            text = json.dumps({**replay.to_dict(), "actions": [last], "cut": True}).encode("utf-8", "replace")
-        self.memory[HEAD.size : HEAD.size + len(text)] = text
-        self.memory[: HEAD.size] = HEAD.pack(True, now(), len(text))
+        actions, before = replay.actions, self.written
+        goes_on = actions[:-1] == before.actions and (replay.seed, replay.options) == (before.seed, before.options)
+        start, text = 0, b""
+        if not (goes_on and actions):
+            text = json.dumps(replay.to_dict()).encode()
+        elif self.length:  # the last action alone: the whole at each turn grows with the square of the turns
+            start = self.length - len("]}")
+            text = f"{', ' * (len(actions) > 1)}{json.dumps(actions[-1])}]}}".encode()
+        self.written, self.length = replay, start + len(text)
+        if not text or self.length > ROOM:
+            record = {**replay.to_dict(), "actions": [each[:1_000] for each in actions[-1:]], "cut": True}
+            start, text, self.length = 0, json.dumps(record).encode(), 0
+        self.memory[HEAD.size + start : HEAD.size + start + len(text)] = text
+        self.memory[: HEAD.size] = HEAD.pack(True, now(), start + len(text))
 
     def read(self) -> tuple[float | None, dict[str, Any]]:
         """Since when the call has been under way, None where none is; and its replay."""

@@ -18,8 +18,10 @@ import pytest
 from rlvr.envs.validation import clock, search, validate
 from rlvr.envs.validation.context import NOTHING_TRIED
 from rlvr.envs.validation.parts import AMOUNT
-from rlvr.envs.validation.subject import Subject, TaskRef, always, array_bytes, observation_text
-from rlvr.envs.validation.watched import validate_target
+from rlvr.envs.validation.report import Replay
+from rlvr.envs.validation.subject import MAX_TURNS, Subject, TaskRef, always, array_bytes, in_order, observation_text
+from rlvr.envs.validation.watched import descendants, family, process_tree, validate_target
+from rlvr.envs.validation.worker import ROOM, SIZE, CallTrace
 
 
 class Grid(gym.Env[dict[str, Any], Any]):
@@ -324,6 +326,69 @@ def test_an_episode_keeps_the_bytes_of_every_array() -> None:
 def test_numbers_are_written_as_numbers(observation: Any) -> None:
     assert "np." not in observation_text(observation)
     assert "array" not in observation_text(observation)
+
+
+# long episodes, and what they cost
+
+
+class Steps(gym.Env[str, str]):
+    """Walk 300 steps; each third of them brings a share of the points."""
+
+    observation_space, action_space = gym.spaces.Text(100), gym.spaces.Text(100)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.turns = self.walked = 0
+        return "Say step or rest, 320 times. The reward is the share of points; each 100 steps are one of 3.", {}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        self.turns, self.walked = self.turns + 1, self.walked + (action == "step")
+        over = self.turns >= 320 or self.walked >= 300
+        return "Go on.", self.walked // 100 / 3 if over else 0.0, over, False, {"legal_actions": ["step", "rest"]}
+
+    def solve(self) -> list[str]:
+        return ["step"] * 300
+
+
+def test_a_solution_is_played_to_its_end_and_other_policies_are_cut() -> None:
+    subject = Subject(Steps, "steps")
+    assert subject.play(TaskRef(0), in_order(["step"] * 300)).total == 1.0
+    assert len(subject.play(TaskRef(0), always("rest")).actions) == MAX_TURNS
+    report = validate(Steps, tasks=3, checks=["semantic.oracle_max", "sound.graded", "statistical.variance_bound"])
+    assert not report.at_least("low"), str(report)
+    assert all(result.status == "pass" for result in report.results)
+
+
+def test_the_call_under_way_is_read_whole_or_said_to_be_cut(tmp_path: Path) -> None:
+    (tmp_path / "trace").write_bytes(b"\0" * SIZE)
+    trace = CallTrace(tmp_path / "trace")
+    for texts in (["é", '"\n', ""] * 4, ["a", "b" * ROOM, "c"], ["a"], ["x" * 20_000] * 5):
+        for count in range(len(texts) + 1):
+            replay = Replay(3, {"level": 2}, tuple(texts[:count]))
+            trace(replay)
+            since, read = trace.read()
+            fits = sum(map(len, texts[:count])) < ROOM - 1_000
+            last = [text[:1_000] for text in texts[:count][-1:]]
+            assert since is not None
+            assert read == (replay.to_dict() if fits else {**replay.to_dict(), "actions": last, "cut": True})
+            trace(None)
+            assert trace.read()[0] is None
+
+
+def test_the_processes_of_a_target_are_those_of_the_list_of_all() -> None:
+    with subprocess.Popen(["sh", "-c", "sleep 60 & (sleep 60; true) & wait"], start_new_session=True) as process:
+        try:
+            while len(family(process.pid)) < 4:
+                time.sleep(0.01)
+            assert sorted(family(process.pid)) == sorted(descendants([process.pid], process_tree()))
+        finally:
+            os.killpg(process.pid, 9)
+    assert family(process.pid) == [process.pid]
+
+
+def test_tasks_that_differ_in_their_image_alone_do_not_begin_alike() -> None:
+    report = validate(gym.make("rlvr/VisualGridWorld-v0"), checks=["runtime.task_declaration_accuracy"])
+    assert report.results[0].status == "pass", str(report)
 
 
 # the clock
