@@ -20,7 +20,7 @@ from rlvr.envs.agentic.workshop import days, task
 from rlvr.envs.agentic.workshop.days import SELLING, Position, first_day, idle_value, night, plain_gain, visitor_of
 from rlvr.envs.agentic.workshop.draw import LEVELS, WorkshopKey, model_of
 from rlvr.envs.agentic.workshop.expert import learned, public_part, taken, understood
-from rlvr.envs.agentic.workshop.model import BROKEN, CROWD, GRAPHS, RULES, Recipe, Visitor, WorkshopModel
+from rlvr.envs.agentic.workshop.model import BROKEN, CROWD, GRAPHS, RULES, ProductRecipe, Visitor, WorkshopModel
 from rlvr.envs.agentic.workshop.optimum import best_way, optimum, share_of_optimum
 from rlvr.envs.core.seeding import split_of
 from rlvr.envs.tools import Call, ToolError, write_call
@@ -108,7 +108,7 @@ def small(graph: str, kinds: tuple[str, ...], rng: random.Random) -> WorkshopMod
         tuple((ask - 1 if ask else rng.randint(3, 9)) * (n in shape.sold) for n, ask in enumerate(row)) for row in asks
     ]
     recipes = tuple(
-        Recipe(output, tuple(int(n in needs) for n in range(shape.items))) for output, needs in shape.recipes
+        ProductRecipe(output, tuple(int(n in needs) for n in range(shape.items))) for output, needs in shape.recipes
     )
     sellable = [n for n in shape.sold if n not in shape.raws]
     return model_of(WorkshopKey(2, 0, 1))._replace(

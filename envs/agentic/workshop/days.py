@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from rlvr.envs.agentic.workshop.model import BROKEN, CROWD, LEARNING_PURSE, Recipe, Visitor, WorkshopModel
+from rlvr.envs.agentic.workshop.model import BROKEN, CROWD, LEARNING_PURSE, ProductRecipe, Visitor, WorkshopModel
 from rlvr.envs.tools import ToolError
 
 SELLING, BUYING, MAKING, MENDED = range(4)
@@ -258,7 +258,7 @@ def _plain_afternoon(model: WorkshopModel, at: Position) -> Position:
     week, pack = model.week(at.day), model.number("packs") or 1
     due = (model.rule("rent") or (0, 0))[1] if at.day <= (model.rule("rent") or (0, 0))[0] else 0
 
-    def margin(recipe: Recipe) -> int:
+    def margin(recipe: ProductRecipe) -> int:
         needed = sum(count * model.ask(at.year, week, item) for item, count in enumerate(recipe.inputs))
         return model.bid(at.year, week, recipe.output) - needed
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from rlvr.envs.agentic.workshop.days import plain_gain
-from rlvr.envs.agentic.workshop.model import CROWD, GRAPHS, RULES, Recipe, Visitor, WorkshopModel
+from rlvr.envs.agentic.workshop.model import CROWD, GRAPHS, RULES, ProductRecipe, Visitor, WorkshopModel
 from rlvr.envs.core.seeding import split_of, stream
 
 MAX_STATES: Final = 8_000  # of a day, purse aside: what the optimum is computed over
@@ -128,7 +128,7 @@ def _drawn(key: WorkshopKey, name: str, rules: dict[str, tuple[int, ...]], rng: 
     level, graph = LEVELS[key.level - 1], GRAPHS[name]
     *nouns, tool = rng.choice({"chain": CHAINS, "assembly": ASSEMBLIES}.get(name, TRADES))
     recipes = tuple(
-        Recipe(made, tuple(rng.choice((1, 1, 2)) * (item in needs) for item in range(graph.items)))
+        ProductRecipe(made, tuple(rng.choice((1, 1, 2)) * (item in needs) for item in range(graph.items)))
         for made, needs in graph.recipes
     )
     base = [rng.randint(3, 7) for _ in range(graph.items)]

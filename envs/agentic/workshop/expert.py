@@ -25,7 +25,7 @@ from rlvr.envs.agentic.workshop.days import (
     visitor_of,
 )
 from rlvr.envs.agentic.workshop.model import Visitor, WorkshopModel
-from rlvr.envs.agentic.workshop.optimum import Step, best_way
+from rlvr.envs.agentic.workshop.optimum import WorkshopStep, best_way
 from rlvr.envs.tools import Call
 
 _PRICES: Final = re.compile(r"Year 1, week (\d{1,3}): ([^.]{1,200})\.")
@@ -115,11 +115,11 @@ def next_call(public: WorkshopModel, at: Position, notes: str, observation: str)
     if public.learning and begins_week and observation.startswith(("Day ", "Year ", "Noted")):
         return Call("read_notes", {})
     model = understood(public, notes, at.year)
-    step = _step_of(model, at) if model else Step("next_day")
+    step = _step_of(model, at) if model else WorkshopStep("next_day")
     return _call(model or public, at, step)
 
 
-def _call(model: WorkshopModel, at: Position, step: Step) -> Call:
+def _call(model: WorkshopModel, at: Position, step: WorkshopStep) -> Call:
     """A step as a call."""
     item = model.items[step.item][1]
     if step.name in ("next_day", "mend"):
@@ -134,7 +134,7 @@ def _call(model: WorkshopModel, at: Position, step: Step) -> Call:
 
 
 @lru_cache(maxsize=32)
-def _way(model: WorkshopModel, start: Position) -> dict[Position, Step]:
+def _way(model: WorkshopModel, start: Position) -> dict[Position, WorkshopStep]:
     """The best way from a position: what is done at each position on it."""
     at: Position | None = start
     steps = {}
@@ -145,7 +145,7 @@ def _way(model: WorkshopModel, start: Position) -> dict[Position, Step]:
     return steps
 
 
-def taken(model: WorkshopModel, at: Position, step: Step) -> Position | None:
+def taken(model: WorkshopModel, at: Position, step: WorkshopStep) -> Position | None:
     """Where a step leads; None where the year ends with it."""
     if step.name == "deliver":
         visitor = visitor_of(model, at.year, at.day)
@@ -155,28 +155,28 @@ def taken(model: WorkshopModel, at: Position, step: Step) -> Position | None:
     return {"sell": sell, "buy": buy, "make": make}[step.name](model, at, step.item, step.times)[0]
 
 
-def _step_of(model: WorkshopModel, at: Position) -> Step:
+def _step_of(model: WorkshopModel, at: Position) -> WorkshopStep:
     """The step of the best way from the year's first day, or of the one from here where that was left."""
     planned = _way(model, first_day(model, at.year))
-    return planned[at] if at in planned else _way(model, at).get(at, Step("next_day"))
+    return planned[at] if at in planned else _way(model, at).get(at, WorkshopStep("next_day"))
 
 
 # the year to learn
 
 
-def _experiment(public: WorkshopModel, at: Position, known: Learned) -> Step:
+def _experiment(public: WorkshopModel, at: Position, known: Learned) -> WorkshopStep:
     """Whatever brings out a number that is not known yet."""
     unknown = {kind for kind, _ in public.rules if kind not in known.rules} - {"rest", "rent", "tithe"}
     selling = bool(unknown & {"crowd", "quota", "regulars"})
     if not unknown:
-        return Step("next_day")
+        return WorkshopStep("next_day")
     item = public.spoiling if "spoil" in unknown else public.recipes[-1].output
     closed = "rest" in known.rules and (at.day - 1) % public.week_days + 1 == known.rules["rest"][0]
     week, room = known.prices[public.week(at.day)], public.room - sum(at.stock)
     if at.phase == SELLING and not closed:
         full = room < 3 and at.stock[item] > (public.room // 2 if "spoil" in unknown else 0)
         if at.stock[item] and (selling or full) and at.sold < known.rules.get("quota", (public.room,))[0]:
-            return Step("sell", item)
+            return WorkshopStep("sell", item)
     if at.phase <= BUYING and not closed:
         free, packs = room - at.waiting[0], known.rules.get("packs", (1,))[0]
         lacking = [_lacking(public, item, pieces, at.stock, packs) for pieces in (2, 1)]
@@ -184,17 +184,17 @@ def _experiment(public: WorkshopModel, at: Position, known: Learned) -> Step:
             under_way = at.waiting[0] and raw == public.raws[0]
             count = min(count, free // packs * packs if raw == public.raws[0] else free)
             if count and not under_way and (public.items[raw][1], "cost") in week:
-                return Step("buy", raw, count)
+                return WorkshopStep("buy", raw, count)
     limit = known.rules.get("wear", (0,))[0]
     if limit and at.wear >= limit:
-        return Step("mend") if at.phase < MAKING else Step("next_day")
+        return WorkshopStep("mend") if at.phase < MAKING else WorkshopStep("next_day")
     if at.phase <= MAKING and at.made < public.hands:
         recipes = {recipe.output: recipe for recipe in public.recipes}
         for output in (item, *(n for n, count in enumerate(recipes[item].inputs) if count and n in recipes)):
             inputs = recipes[output].inputs
             if all(there >= needed for there, needed in zip(at.stock, inputs, strict=True)):
-                return Step("make", output)
-    return Step("next_day")
+                return WorkshopStep("make", output)
+    return WorkshopStep("next_day")
 
 
 def _lacking(public: WorkshopModel, item: int, pieces: int, stock: tuple[int, ...], packs: int) -> list[int]:

@@ -73,14 +73,14 @@ NIGHTLY: Final = {
 }
 
 
-class Recipe(NamedTuple):
+class ProductRecipe(NamedTuple):
     """The item that is made, and how many pieces of each item one piece takes."""
 
     output: int
     inputs: tuple[int, ...]
 
 
-class Graph(NamedTuple):
+class ProductGraph(NamedTuple):
     """Which items are bought, sold and made of which, and the only split that has it, or "" for all."""
 
     items: int
@@ -90,12 +90,12 @@ class Graph(NamedTuple):
     split: str = ""
 
 
-GRAPHS: Final[Mapping[str, Graph]] = {
-    "craft": Graph(2, (0,), (1,), ((1, (0,)),)),
-    "dealer": Graph(2, (0,), (0, 1), ((1, (0,)),)),
-    "fork": Graph(3, (0,), (1, 2), ((1, (0,)), (2, (0,)))),
-    "chain": Graph(3, (0,), (1, 2), ((1, (0,)), (2, (1,))), "validation"),
-    "assembly": Graph(3, (0, 1), (2,), ((2, (0, 1)),), "test"),
+GRAPHS: Final[Mapping[str, ProductGraph]] = {
+    "craft": ProductGraph(2, (0,), (1,), ((1, (0,)),)),
+    "dealer": ProductGraph(2, (0,), (0, 1), ((1, (0,)),)),
+    "fork": ProductGraph(3, (0,), (1, 2), ((1, (0,)), (2, (0,)))),
+    "chain": ProductGraph(3, (0,), (1, 2), ((1, (0,)), (2, (1,))), "validation"),
+    "assembly": ProductGraph(3, (0, 1), (2,), ((2, (0, 1)),), "test"),
 }
 
 
@@ -133,7 +133,7 @@ class WorkshopModel(NamedTuple):
     tool: str
     raws: tuple[int, ...]
     sold: tuple[int, ...]
-    recipes: tuple[Recipe, ...]
+    recipes: tuple[ProductRecipe, ...]
     room: int
     hands: int
     weeks: int

@@ -31,7 +31,7 @@ UNREACHED = -1  # coins of a state that no way leads to
 Ints = NDArray[np.int64]
 
 
-class Step(NamedTuple):
+class WorkshopStep(NamedTuple):
     """What is done, ``sell``, ``deliver``, ``buy``, ``make``, ``mend`` or ``next_day``, with which item, how often."""
 
     name: str
@@ -174,7 +174,7 @@ class Layer(NamedTuple):
     back: int
 
 
-class Search:
+class OptimumSearch:
     """Goes through a year from a position, and remembers the way."""
 
     def __init__(self, model: WorkshopModel, at: Position) -> None:
@@ -184,7 +184,7 @@ class Search:
         self.coins = np.full(self.size, UNREACHED, dtype=np.int64)
         self.coins[self.tables.states.index(at)] = at.money
         self.layers: list[Layer] = []
-        self.steps: list[Step] = [Step("")]  # of the numbers in the layers; 0 is none
+        self.steps: list[WorkshopStep] = [WorkshopStep("")]  # of the numbers in the layers; 0 is none
 
     def _after(self, coins: Ints, moves: Moves, pay: Pay) -> tuple[Ints, Ints]:
         """The most coins in each state after a step that is taken wherever it can be paid, and the states before."""
@@ -196,7 +196,7 @@ class Search:
             reached[moves.targets], sources[moves.targets] = best // self.size, best % self.size
         return reached, sources
 
-    def try_steps(self, options: Sequence[tuple[Step, Moves, Pay]], times: int) -> int:
+    def try_steps(self, options: Sequence[tuple[WorkshopStep, Moves, Pay]], times: int) -> int:
         """Take any of some steps up to so many times; returns how many layers that made."""
         for taken in range(times):
             best = self.coins.copy()
@@ -215,7 +215,7 @@ class Search:
         """Mend in place of working: from the states of so many layers before."""
         reached, before = self._after(origin, moves, pay)
         better = reached > self.coins
-        steps = np.where(better, self._number(Step("mend")), 0).astype(np.uint8)
+        steps = np.where(better, self._number(WorkshopStep("mend")), 0).astype(np.uint8)
         sources = np.where(better, before, np.arange(self.size)).astype(np.uint16)
         self.coins = np.where(better, reached, self.coins)
         self.layers.append(Layer(sources, steps, back + 1))
@@ -223,15 +223,15 @@ class Search:
     def must_step(self, moves: Moves, pay: Pay) -> None:
         """A night."""
         self.coins, before = self._after(self.coins, moves, pay)
-        steps = np.full(self.size, self._number(Step("next_day")), dtype=np.uint8)
+        steps = np.full(self.size, self._number(WorkshopStep("next_day")), dtype=np.uint8)
         self.layers.append(Layer(before.astype(np.uint16), steps, 1))
 
-    def _number(self, step: Step) -> int:
+    def _number(self, step: WorkshopStep) -> int:
         if step not in self.steps:
             self.steps.append(step)
         return self.steps.index(step)
 
-    def way(self) -> list[Step]:
+    def way(self) -> list[WorkshopStep]:
         """The steps to the most coins, those of one kind in a row as one."""
         state, number, steps = int(self.coins.argmax()), len(self.layers) - 1, []
         while number >= 0:
@@ -240,9 +240,9 @@ class Search:
             state, number = int(layer.sources[state]), number - (layer.back if step.name == "mend" else 1)
             if step.name:
                 steps.append(step)
-        merged: list[Step] = []
+        merged: list[WorkshopStep] = []
         for step in reversed(steps):
-            last = merged[-1] if merged else Step("")
+            last = merged[-1] if merged else WorkshopStep("")
             if step.name in ("sell", "deliver", "buy", "make") and (last.name, last.item) == (step.name, step.item):
                 merged[-1] = last._replace(times=last.times + step.times)
             else:
@@ -250,7 +250,7 @@ class Search:
         return merged
 
 
-def _day(search: Search, at: Position, day: int) -> None:
+def _day(search: OptimumSearch, at: Position, day: int) -> None:
     """What may be done on a day that begins, or goes on, at a position."""
     model, tables, axes = search.model, search.tables, search.tables.states.axes
     year, week, market = at.year, model.week(day), model.market(day)
@@ -258,7 +258,7 @@ def _day(search: Search, at: Position, day: int) -> None:
     if at.phase <= SELLING:
         if visitor:
             pay: Pay = lambda coins, states, price=visitor.price: coins + price  # type: ignore[misc]  # noqa: E731
-            options = [(Step("deliver", visitor.item), tables.deliveries[visitor.item], pay)]
+            options = [(WorkshopStep("deliver", visitor.item), tables.deliveries[visitor.item], pay)]
             search.try_steps(options, visitor.pieces - at.served)
         if market:
             lowered = model.number("crowd") * np.minimum(axes[2], CROWD)
@@ -266,17 +266,20 @@ def _day(search: Search, at: Position, day: int) -> None:
             options = []
             for item, moves in tables.sales.items():
                 prices = np.maximum(1, model.bid(year, week, item) - lowered)
-                options.append((Step("sell", item), moves, _gains(prices)))
+                options.append((WorkshopStep("sell", item), moves, _gains(prices)))
             search.try_steps(options, model.room)
     if at.phase <= BUYING and market:
         for item, purchases in tables.purchases.items():
             if ask := model.ask(year, week, item):
-                options = [(Step("buy", item, count), each, _costs(ask * count)) for count, each in purchases.items()]
+                options = [
+                    (WorkshopStep("buy", item, count), each, _costs(ask * count)) for count, each in purchases.items()
+                ]
                 search.try_steps(options, 1 if len(options) > 1 else model.room)
     if at.phase <= MAKING:
         origin = search.coins
         options = [
-            (Step("make", model.recipes[number].output), moves, _costs(0)) for number, moves in enumerate(tables.making)
+            (WorkshopStep("make", model.recipes[number].output), moves, _costs(0))
+            for number, moves in enumerate(tables.making)
         ]
         layers = search.try_steps(options, model.hands - at.made)
         if tables.mending and at.phase < MAKING:
@@ -303,9 +306,9 @@ def _costs(cost: int) -> Pay:
     return lambda coins, states: coins - cost
 
 
-def best_way(model: WorkshopModel, at: Position) -> tuple[int, list[Step]]:
+def best_way(model: WorkshopModel, at: Position) -> tuple[int, list[WorkshopStep]]:
     """The most coins that a year can end with from a position, and the steps to them; -1 if the rent cannot be paid."""
-    search = Search(model, at)
+    search = OptimumSearch(model, at)
     _day(search, at, at.day)
     for day in range(at.day + 1, model.days + 1):
         _day(search, at._replace(day=day, phase=SELLING, made=0, served=0), day)
