@@ -37,7 +37,7 @@ FAULTS = {
     "two blanks": r"(?<=[a-z,;:.!?]) {2,}(?=[A-Za-z(])",
     "a blank before a mark": r"(?<=[a-z]{2}) [,;!](?=\s|$)",
     "a word twice": r"\b(the|of|is|to|and|in|are|it|an|for|with) \1\b",
-    "Python": r"\bNone\b|\bnan\b|\bTrue\b|\bFalse\b|<rlvr|object at 0x|Fraction\(",
+    "Python": r"\bNone\b(?! of your)|\bnan\b|\bTrue\b|\bFalse\b|<rlvr|object at 0x|Fraction\(",
     "a column for a noun": r"\ba [a-z]+ value\b|\b(?:highest|lowest) (?:founded|born)\b|\bno (?:cook|baker|smith)\b",
     "a value for itself": r"(?<![\w./^*+-])(?<![*/+^-] )(?<!\d )(-?\d+(?:/\d+)?) = \1(?![\d./^*)]| [-+*/^])",
     "an equation for itself": r"(?<![-\w])(?<![-+] )(\w+ = -?\d+), so \1(?![\d./])",
