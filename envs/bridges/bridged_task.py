@@ -152,13 +152,16 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
 
     def apply(self, state: BridgedEpisode, action: str) -> Transition:
         """Plays the action in the live environment; a text that is no action is a turn. What that raises is
-        ``env_error``, or 0 where only this action raises it.
+        ``env_error``, or 0 where only this action raises it. A state that cannot be restored is ``env_error``.
         """
         if state.over:
             return Transition(state, self._verdict(state, False, {}), True)
         action_text = self.action_text(action)
         try:
             live = self._take_live(state)
+        except Exception as error:
+            return Transition(state, env_error(error), True)
+        try:
             try:
                 with self._own_random(state.seed, len(state.actions) + 1):
                     step = self.play(live, action_text)
@@ -183,16 +186,21 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
         sample = self.sample_action(state, random.Random(state.seed))
         others = map(str, range(OTHERS)) if sample is None else [self.action_text(sample)]
 
-        def once(text: str) -> None:
-            live = self._take_live(state._replace(live=None))
-            try:
-                with self._own_random(state.seed, len(state.actions) + 1):
-                    if not math.isfinite(reward := self.play(live, text).reward):
-                        raise ValueError(f"the reward was {reward!r}")
-            finally:
-                self._end_quietly(live)
+        def once(text: str) -> Callable[[], None]:
+            return partial(self._play_and_end, self._take_live(state._replace(live=None)), state, text)
 
-        return fails_again(partial(once, action_text)) and any(goes_through(partial(once, o)) for o in others)
+        try:
+            return fails_again(once(action_text)) and any(goes_through(once(other)) for other in others)
+        except Exception:  # the state cannot be restored
+            return False
+
+    def _play_and_end(self, live: Live, state: BridgedEpisode, text: str) -> None:
+        try:
+            with self._own_random(state.seed, len(state.actions) + 1):
+                if not math.isfinite(reward := self.play(live, text).reward):
+                    raise ValueError(f"the reward was {reward!r}")
+        finally:
+            self._end_quietly(live)
 
     def _after(self, state: BridgedEpisode, action_text: str, step: BridgedStep, live: Live) -> Transition:
         actions, turn = (*state.actions, action_text), state.turn + 1

@@ -188,11 +188,11 @@ def test_an_environment_that_does_not_repeat_itself_is_told_apart():
     env.reset(seed=0)
     env.step("\\boxed{1}")
     seen = set()
-    for _ in range(20):  # the hint is one of three
+    for _ in range(40):  # the hint is one of three: what differs is never held against the policy
         verdict = pickle.loads(pickle.dumps(env)).step("\\boxed{2}")[4]["verdict"]
         seen.add(verdict.status)
         assert verdict.status != "env_error" or "does not repeat itself" in verdict.reason
-    assert "env_error" in seen
+    assert seen == {"partial", "env_error"}
 
 
 @pytest.mark.parametrize(
