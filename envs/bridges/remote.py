@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 from typing import Any, ClassVar, Final, NamedTuple, Self
 from urllib.parse import urlsplit
@@ -25,7 +26,7 @@ import gymnasium as gym
 from rlvr.envs.core.json_text import load_json
 from rlvr.envs.core.seeding import digest_of_texts
 from rlvr.envs.core.spaces import Text
-from rlvr.envs.core.verdict import Status, Verdict, is_provoked, provoked_verdict
+from rlvr.envs.core.verdict import Status, Verdict, fails_again, provoked_verdict
 from rlvr.envs.tasks.digests import ServerDigest, digest_parts
 from rlvr.envs.tools.fetch import shut
 
@@ -269,18 +270,25 @@ class BridgedEnv(gym.Env[str, str]):
     def _is_provoked(self, text: str) -> bool:
         """Whether a fresh session fails on the action again, and another one does not on an empty text."""
 
-        def once(last: str) -> None:
+        def play(twin: Self, action: str) -> None:
+            with suppress(Refused):
+                if twin._earned(twin._play(action)) is None:
+                    raise ServerError("the server's reward is no number")
+
+        def fails(last: str) -> bool:
             twin = self.spawn()
             try:
                 twin._begin(self._seed, self._options)
-                for action in (*self._actions, last):
-                    with suppress(Refused):
-                        if twin._earned(twin._play(action)) is None:
-                            raise ServerError("the server's reward is no number")
+                for action in self._actions:
+                    play(twin, action)
+                return fails_again(partial(play, twin, last))
             finally:
                 twin._leave()
 
-        return is_provoked(lambda: once(text), lambda: once(""))
+        try:
+            return fails(text) and not fails("")
+        except Exception:  # what went before fails now: the server's doing
+            return False
 
     def _facts(self) -> dict[str, Any]:
         name = self.spec.id if self.spec else type(self).__name__
