@@ -1,4 +1,4 @@
-"""Whoever does not do the work is not paid: the cheaters of benchmarks/worlds.py, an MCP world's, and the figures."""
+"""Whoever does not do the work is not paid: the cheaters of benchmarks/cheaters.py, an MCP world's, and the figures."""
 
 from __future__ import annotations
 
