@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from rlvr.envs import TextEnv
 from rlvr.envs.agentic.workshop import days, task
-from rlvr.envs.agentic.workshop.days import SELLING, Position, first_day, idle_value, night, plain_gain, visitor_of
-from rlvr.envs.agentic.workshop.draw import LEVELS, WorkshopKey, model_of
+from rlvr.envs.agentic.workshop.days import SELLING, Position, first_day, idle_value, night, visitor_of
+from rlvr.envs.agentic.workshop.draw import LEVELS, WorkshopKey, model_of, plain_gain
 from rlvr.envs.agentic.workshop.expert import learned, public_part, taken, understood
 from rlvr.envs.agentic.workshop.model import BROKEN, CROWD, GRAPHS, RULES, ProductRecipe, Visitor, WorkshopModel
 from rlvr.envs.agentic.workshop.optimum import best_way, optimum, share_of_optimum
@@ -151,6 +151,12 @@ def test_the_way_to_the_optimum_can_be_gone_and_pays_more_than_plain_work(key: W
         assert night(model, last)[1] == most
         assert most - idle_value(model, year) >= plain_gain(model, year) > 0
         assert optimum(model, year) == (most, idle_value(model, year))
+
+
+def test_plain_work_earns_almost_nothing():
+    models = [model_of(WorkshopKey(1 + seed % 2, 0, seed)) for seed in range(20)]
+    earned = [share_of_optimum(m, y, idle_value(m, y) + plain_gain(m, y)) for m in models for y in m.scored]
+    assert sum(earned) / len(earned) < 0.1
 
 
 def test_the_reward_rises_from_half_of_the_gain_to_all_of_it():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from rlvr.envs.agentic.workshop.model import BROKEN, CROWD, LEARNING_PURSE, ProductRecipe, Visitor, WorkshopModel
+from rlvr.envs.agentic.workshop.model import BROKEN, CROWD, LEARNING_PURSE, Visitor, WorkshopModel
 from rlvr.envs.tools import ToolError
 
 SELLING, BUYING, MAKING, MENDED = range(4)
@@ -236,42 +236,3 @@ def idle_value(model: WorkshopModel, year: int) -> int:
     while at is not None:
         at, money, _ = night(model, at)
     return money
-
-
-def plain_gain(model: WorkshopModel, year: int) -> int:
-    """What somebody earns above doing nothing who sells all and makes what pays at the prices of the day."""
-    at: Position | None = first_day(model, year)
-    money = 0
-    while at is not None:
-        for item in model.sold:
-            if at.stock[item] and item not in model.raws and model.market(at.day):
-                room = model.number("quota") - at.sold if model.rule("quota") else at.stock[item]
-                if room > 0:
-                    at, _ = sell(model, at, item, min(room, at.stock[item]))
-        at = _plain_afternoon(model, at)
-        at, money, _ = night(model, at)
-    return money - idle_value(model, year)
-
-
-def _plain_afternoon(model: WorkshopModel, at: Position) -> Position:
-    """Buys what the best piece takes and makes as many as it can."""
-    week, pack = model.week(at.day), model.number("packs") or 1
-    due = (model.rule("rent") or (0, 0))[1] if at.day <= (model.rule("rent") or (0, 0))[0] else 0
-
-    def margin(recipe: ProductRecipe) -> int:
-        needed = sum(count * model.ask(at.year, week, item) for item, count in enumerate(recipe.inputs))
-        return model.bid(at.year, week, recipe.output) - needed
-
-    recipe = max(model.recipes, key=margin)
-    try:
-        if margin(recipe) > 0 and model.market(at.day):
-            for item, count in enumerate(recipe.inputs):
-                lacking = -(-max(0, count * model.hands - at.stock[item]) // pack) * pack
-                if item in model.raws and lacking and at.money - due >= lacking * model.ask(at.year, week, item):
-                    at, _ = buy(model, at, item, lacking)
-        return make(model, at, recipe.output, 1)[0]
-    except ToolError:
-        try:
-            return mend(model, at)[0]
-        except ToolError:
-            return at

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from rlvr.envs.agentic.workshop.days import plain_gain
+from rlvr.envs.agentic.workshop.days import Position, buy, first_day, idle_value, make, mend, night, sell
 from rlvr.envs.agentic.workshop.model import CROWD, GRAPHS, RULES, ProductRecipe, Visitor, WorkshopModel
 from rlvr.envs.core.seeding import split_of, stream
+from rlvr.envs.tools import ToolError
 
 MAX_STATES: Final = 8_000  # of a day, purse aside: what the optimum is computed over
 MIN_GAIN: Final = 3  # coins a week that a plain way of working earns at least
@@ -102,6 +103,45 @@ def model_of(key: WorkshopKey) -> WorkshopModel:
         model = _drawn(key, graph, rules, rng)
         if all(plain_gain(model, year) >= MIN_GAIN * level.weeks for year in model.scored):
             return model
+
+
+def plain_gain(model: WorkshopModel, year: int) -> int:
+    """What somebody earns above doing nothing who sells all and makes what pays at the prices of the day."""
+    at: Position | None = first_day(model, year)
+    money = 0
+    while at is not None:
+        for item in model.sold:
+            if at.stock[item] and item not in model.raws and model.market(at.day):
+                room = model.number("quota") - at.sold if model.rule("quota") else at.stock[item]
+                if room > 0:
+                    at, _ = sell(model, at, item, min(room, at.stock[item]))
+        at = _plain_afternoon(model, at)
+        at, money, _ = night(model, at)
+    return money - idle_value(model, year)
+
+
+def _plain_afternoon(model: WorkshopModel, at: Position) -> Position:
+    """Buys what the best piece takes and makes as many as it can."""
+    week, pack = model.week(at.day), model.number("packs") or 1
+    due = (model.rule("rent") or (0, 0))[1] if at.day <= (model.rule("rent") or (0, 0))[0] else 0
+
+    def margin(recipe: ProductRecipe) -> int:
+        needed = sum(count * model.ask(at.year, week, item) for item, count in enumerate(recipe.inputs))
+        return model.bid(at.year, week, recipe.output) - needed
+
+    recipe = max(model.recipes, key=margin)
+    try:
+        if margin(recipe) > 0 and model.market(at.day):
+            for item, count in enumerate(recipe.inputs):
+                lacking = -(-max(0, count * model.hands - at.stock[item]) // pack) * pack
+                if item in model.raws and lacking and at.money - due >= lacking * model.ask(at.year, week, item):
+                    at, _ = buy(model, at, item, lacking)
+        return make(model, at, recipe.output, 1)[0]
+    except ToolError:
+        try:
+            return mend(model, at)[0]
+        except ToolError:
+            return at
 
 
 def _values(kind: str, level: WorkshopLevel, rng: random.Random) -> tuple[int, ...]:
