@@ -216,7 +216,7 @@ SUITES: dict[str, EvaluationSuite] = {
         "agents",
         (
             *_levels(20, Service=2, Terminal=2, RepoRepair=1, CodeRepair=3, CodeTests=3, SQL=2, Browser=2),
-            *_levels(20, Planner=2, WorldSearch=2, Instructions=3, NaturalDeduction=2, EquationalProof=2),
+            *_levels(20, Planner=2, Research=2, Workshop=1, Instructions=3, NaturalDeduction=2, EquationalProof=2),
         ),
     ),
     "quick": EvaluationSuite(
