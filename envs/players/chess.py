@@ -250,7 +250,7 @@ def _best(game: Chess, view: ChessState, seat: int, rng: random.Random) -> str:
     """The move of the highest worth; ties are broken at random."""
     chess = require_chess()
     board = chess.Board(view.fen)
-    earlier = set(view.seen)
+    earlier = set(view.seen) if len(view.seen) >= 4 else ()  # both sides go and come back: four moves
     ranked = []
     for text in game.legal(view, seat):
         move = chess.Move.from_uci(text)
@@ -258,7 +258,8 @@ def _best(game: Chess, view: ChessState, seat: int, rng: random.Random) -> str:
         if board.is_checkmate():
             return text
         worth = _worth(chess, board) + rng.random()
-        if board.epd(en_passant="legal") in earlier or board.is_stalemate() or board.is_insufficient_material():
+        again = bool(earlier) and board.epd(en_passant="legal") in earlier
+        if again or board.is_stalemate() or board.is_insufficient_material():
             worth = min(worth, 0.0) if _material(board, not board.turn) > 0 else max(worth, 0.0)
         board.pop()
         ranked.append((worth, text))
