@@ -25,7 +25,7 @@ TEMPLATES = {
     "pyproject.toml": "pyproject.toml",
     "README.md": "README.md",
 }
-REQUIRED = "openenv>=0.10,<0.11"
+REQUIRED = "openenv==0.10.0"  # one version, as RFC 008 asks (41)
 
 
 def write_package(env_id: str, out: Path, **settings: Any) -> str:

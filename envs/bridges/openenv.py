@@ -155,6 +155,21 @@ class OpenEnv(BridgedEnv):
         server_step = self._server_step(answer)
         return server_step if self._tools is None else server_step._replace(info={"role": "tool"})
 
+    def server_state(self) -> Mapping[str, Any]:
+        """What the server says of the session: ``episode_id``, ``step_count`` and what else its ``state()`` gives.
+
+        Raises:
+            ConnectionError, TimeoutError: no session is open, or it does not answer.
+            ServerError: it gives no state.
+        """
+        if self._link is None:
+            raise ConnectionError(f"no session is open at {self.url}")
+        answer = self._ask({"type": "state"}, time.monotonic() + self.timeout)
+        if (complaint := _error(answer)) is not None:
+            raise ServerError(complaint[1])
+        state: Mapping[str, Any] = answer["data"]
+        return state
+
     def _leave(self) -> None:
         link, self._link = self._link, None
         if link is not None:

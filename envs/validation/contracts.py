@@ -181,6 +181,38 @@ def _declared(v: Validation) -> Iterator[TaskRef]:
 
 
 @check(
+    "runtime.state_contract",
+    SOUND,
+    "The served state names the episode that reset was given, and counts its steps.",
+    number=31,
+    severity="medium",
+    remedy="Keep episode_id and step_count in State: reset sets them, every step adds one.",
+)
+def state_contract(v: Validation, result: CheckResult) -> None:
+    """Ask for the state of two episodes, after the reset and after each of a few steps."""
+    env, rng = v.subject.env, np.random.default_rng(8)
+    ask = getattr(env.unwrapped, "server_state", None)
+    if ask is None:
+        raise Skip("it serves no state")
+    for number, ref in enumerate(v.refs[:2]):
+        wanted = {"episode_id": f"validation-{number}", "step_count": 0}
+        named = TaskRef(ref.seed, {**ref.options, "episode_id": wanted["episode_id"]})
+        episode = v.subject.begin(named, env)
+        while not result.findings:
+            state = ask()
+            result.tries += 1
+            for name, value in wanted.items():
+                if type(state.get(name)) is not type(value) or state[name] != value:
+                    text = f"after {len(episode.actions)} actions at {named} its {name} is {state.get(name)!r}"
+                    result.add(name, f"{text}, not {value!r}", replay=episode.replay)
+            if episode.ended or episode.error or len(episode.actions) == 3:
+                break
+            v.subject.step(env, episode, v.subject.sampled(env, episode, rng))
+            refused = episode.verdict is not None and episode.verdict.status == "unparsable"  # which no server saw
+            wanted["step_count"] += not refused  # type: ignore[operator]
+
+
+@check(
     "static.task_distribution_pinning",
     SOUND,
     "Data that is loaded from a hub is loaded at a revision.",

@@ -24,6 +24,7 @@ from rlvr.envs.sandbox.inside import kernel
 from rlvr.envs.validation import CHECKS, ordered
 from rlvr.envs.validation.clock import ProcessorWaits, listening
 from rlvr.envs.validation.language_model import proposals
+from rlvr.envs.validation.packages import package_checks
 from rlvr.envs.validation.report import GROUPS, Check, CheckResult, Replay, ValidationReport
 from rlvr.envs.validation.worker import PROCESSES, SIZE, CallTrace
 
@@ -65,6 +66,7 @@ class Outcome:
     late: bool = False  # whether that is only that there was too little time
     call: dict[str, Any] = field(default_factory=dict)  # the replay of the call under way
     memory: int = 0  # most bytes at once
+    started: int = 0  # of them, those of what it has started, as of a folder's server
     left: int = 0  # processes that were left behind
     waited: float = 0.0  # seconds in which it had no processor, or what it waited for had none
 
@@ -101,7 +103,7 @@ def validate_target(
             model is not reached.
     """
     asked, took = _proposed(target, settings or {}, endpoint, requests) if endpoint is not None else ([], "")
-    began, queued = time.monotonic(), 0.0
+    began, queued, started = time.monotonic(), 0.0, 0
     waiting = ordered() if checks is None else list(checks)
     report = ValidationReport(target, [])
     bounds = CheckResult(BOUNDS)
@@ -121,6 +123,7 @@ def validate_target(
         queued += outcome.waited
         bounds.tries += 1
         bounds.measured["peak megabytes"] = max(bounds.measured.get("peak megabytes", 0), outcome.memory >> 20)
+        started = max(started, outcome.started)
         _collect(report, outcome, waiting)
         if outcome.ended:
             if outcome.fault:
@@ -155,6 +158,7 @@ def validate_target(
     if checks is None:
         report.results.append(_elsewhere(report, request, 60 * minutes - report.seconds))
         report.seconds += report.results[-1].seconds
+        report.results += package_checks(Path(target), started) if Path(target).is_dir() else []
     report.results.sort(key=lambda result: GROUPS.index(result.check.group))
     return report
 
@@ -399,9 +403,10 @@ def _listen(
         queue.look(members)
         trace.write_waits(queue.others)
         outcome.waited = queue.seconds
-        memory = sum(map(resident, members[:PROCESSES]))
-        if memory > MEMORY:
-            memory = sum(map(own_memory, members[:PROCESSES]))
+        sizes = [*map(resident, members[:PROCESSES])]
+        if sum(sizes) > MEMORY:
+            sizes = [*map(own_memory, members[:PROCESSES])]
+        memory, outcome.started = sum(sizes), max(outcome.started, sum(sizes[1:]))
         outcome.memory = max(outcome.memory, memory)
         if since is not None and now - outcome.waited - since > call_seconds:
             outcome.fault, outcome.late = f"does not return within {call_seconds:.0f} s", call_seconds < SLOW

@@ -123,5 +123,9 @@ class TestOpenEnv:
         taken = importlib.import_module("openenv.validation.report").ValidationReport.model_validate_json(
             report.read_text()
         )
-        assert {each.check_id: each.status.value for each in taken.results}["runtime.startup"] == "pass"
+        statuses = {each.check_id: each.status.value for each in taken.results}
+        of_the_package = ("layout", "resource_declaration", "timeout_ceiling", "dependency_pinning")
+        passed = ["runtime.startup", "runtime.state_contract", *(f"static.{name}" for name in of_the_package)]
+        assert {name: statuses[name] for name in passed} == dict.fromkeys(passed, "pass")
+        assert statuses["semantic.resource_envelope"] == "pass"
         assert json.loads(report.read_text())["verdict"] == taken.verdict.value
