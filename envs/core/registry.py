@@ -55,8 +55,17 @@ def register(env_id: str, task: str, **settings: Any) -> None:
 
     ``settings`` are defaults that ``gym.make(env_id, …)`` may override: ``split``, ``level``, ``max_turns`` and
     what the task's own constructor takes. ``gym.make_vec(env_id, num_envs, backend=…)`` makes a ``VectorEnv``.
+    ``gym.make`` returns the ``TextEnv`` itself, which checks actions and the order of calls; with
+    ``disable_env_checker=False`` Gymnasium's checker stands around it.
     """
-    gym.register(env_id, ENTRY_POINT, vector_entry_point=VECTOR_ENTRY_POINT, kwargs={"task": task, **settings})
+    gym.register(
+        env_id,
+        ENTRY_POINT,
+        vector_entry_point=VECTOR_ENTRY_POINT,
+        order_enforce=False,
+        disable_env_checker=True,
+        kwargs={"task": task, **settings},
+    )
 
 
 def playable(env_id: str) -> str | EnvSpec:

@@ -255,7 +255,13 @@ class TextEnv(gym.Env[Any, str]):
         return as_html(f"{self}\n{observation}")
 
     def render(self) -> Any:
-        """The episode so far, with control characters as escapes; with "rgb_array" the image of the present state."""
+        """The episode so far, with control characters as escapes; with "rgb_array" the image of the present state.
+
+        Raises:
+            gymnasium.error.ResetNeeded: no episode has begun.
+        """
+        if self._state is None:
+            raise gym.error.ResetNeeded("no episode has begun: call reset() before render()")
         if self.render_mode == "rgb_array":
             return self.shown("")["image"]
         marks = ("", "> ")

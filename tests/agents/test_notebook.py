@@ -39,8 +39,18 @@ def test_an_evaluation_shows_what_it_prints(episode):
 
 def test_an_environment_says_what_it_is_and_how_far():
     env = gym.make("rlvr/GuessNumber-v0", split="test", level=2)
-    assert "<TextEnv<rlvr/GuessNumber-v0> split test, level 2>" in str(env)
-    assert "reset() begins an episode" in env.unwrapped._repr_html_()
+    assert str(env) == "<TextEnv<rlvr/GuessNumber-v0> split test, level 2>"
+    assert "reset() begins an episode" in env._repr_html_()
     observation, _ = env.reset(seed=0)
     assert "level 2, turn 0 of " in str(env)
-    assert observation.split()[0] in env.unwrapped._repr_html_()
+    assert observation.split()[0] in env._repr_html_()
+
+
+def test_without_gymnasiums_wrappers_the_order_of_calls_is_checked():
+    env = gym.make("rlvr/GuessNumber-v0", render_mode="ansi")
+    for call in (env.render, lambda: env.step("7")):
+        with pytest.raises(gym.error.ResetNeeded):
+            call()
+    env.reset(seed=0)
+    assert env.render()
+    assert "PassiveEnvChecker" in str(gym.make("rlvr/GuessNumber-v0", disable_env_checker=False))
