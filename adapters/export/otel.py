@@ -114,7 +114,10 @@ def _span(
             {"timeUnixNano": str(times[1]), "name": EVALUATION, "attributes": _evaluated(result, error)}
             for result in results
         ]
-    return span | {"status": {"code": ERROR, "message": verdict.reason} if verdict is not None and failed else {}}
+    status: dict[str, Any] = {"code": ERROR} if failed else {}
+    if verdict is not None and failed and verdict.reason:  # JSON of protobuf leaves out what is empty
+        status["message"] = verdict.reason
+    return span | {"status": status}
 
 
 def _evaluated(result: Mapping[str, Any], error: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -266,7 +266,7 @@ def _run(t: Translation) -> None:
     every = t["evaluation.every"] * updates
     evaluation = {GRPO + "eval_strategy": "steps", GRPO + "eval_steps": every} if every else {}
     t.approximate("evaluation.every", evaluation, "sampled alone, before, between and after; ours are greedy, too")
-    t.exact("report_to", {GRPO + "report_to": t["report_to"]})
+    t.exact("report_to", {GRPO + "report_to": [*t["report_to"]]})
     t.exact("out", {GRPO + "output_dir": str(t["out"])}, "checkpoints, and the policy in policy/")
     t.options |= {
         GRPO + "seed": t["seed"],

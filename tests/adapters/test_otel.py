@@ -78,6 +78,7 @@ def test_a_verdict_is_an_evaluation_and_a_fault_no_0():
     assert f"{name}.score.value" not in attributes(event)
     assert attributes(event)["error.type"] == attributes(fault)["error.type"] == "env_error"
     assert fault["status"] == {"code": 2, "message": "it fell"}
+    assert spans_of(spans_record(played(verdict=Verdict(0.0, "env_error"))))[0]["status"] == {"code": 2}
     assert "events" not in spans_of(spans_record(played(verdict=None)))[0]
 
 
