@@ -1,4 +1,4 @@
-"""Trackers of experiments: what `metrics.jsonl` and `timing.jsonl` get, sent to each of them as well.
+"""Trackers of experiments: what `metrics.jsonl` and `timing.jsonl` get, sent to each of them; episodes to trackio.
 
 Each through its own library, which the extra ``track`` installs. The files are written whether or not a tracker is.
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 import importlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
+
+from rlvr.agents.episode import Episode
 
 PARAM = 500  # characters of a setting that MLflow gets: its stores refuse longer ones, each at a length of its own
 
@@ -25,17 +26,35 @@ class Tracker(Protocol):
         """No more will come."""
 
 
-class _Client:
-    """wandb and trackio, which share the functions that are used here."""
+class _Wandb:
+    """A run of wandb, whose files stand in the run's folder."""
 
-    def __init__(self, library: str, run: Path, config: Mapping[str, Any]) -> None:
-        self.library = _load(library)
-        options = {"dir": str(run), "id": None} if library == "wandb" else {}
-        self.library.init(project="rlvr", name=run.name, config=dict(config), **options)
+    def __init__(self, run: Path, config: Mapping[str, Any]) -> None:
+        self.library = _load("wandb")
+        self.library.init(project="rlvr", name=run.name, config=dict(config), dir=str(run), id=None)
 
     def log(self, values: Mapping[str, float], step: int) -> None:
         # no step= of theirs: they refuse one that went before, and evaluations share their step with the training
         self.library.log({**values, "step": step})
+
+    def finish(self) -> None:
+        self.library.finish()
+
+
+class _Trackio:
+    """A run of trackio in its local store, with the episodes that the run keeps as traces."""
+
+    def __init__(self, run: Path, config: Mapping[str, Any]) -> None:
+        self.library = _load("trackio")
+        self.library.init(project="rlvr", name=run.name, config=dict(config))
+
+    def log(self, values: Mapping[str, float], step: int) -> None:
+        self.library.log(dict(values), step=step)
+
+    def log_episodes(self, name: str, episodes: Sequence[Episode], step: int) -> None:
+        """One trace an episode, of its texts and its verdict."""
+        traces = [self.library.Trace(*_trace(episode)) for episode in episodes]
+        self.library.log({f"episodes/{name}": traces}, step=step)
 
     def finish(self) -> None:
         self.library.finish()
@@ -94,17 +113,25 @@ class Trackers:
 
     def __init__(self, names: Sequence[str], run: Path, config: Mapping[str, Any]) -> None:
         kinds: dict[str, Callable[[Path, Mapping[str, Any]], Tracker]] = {
+            "trackio": _Trackio,
+            "wandb": _Wandb,
             "tensorboard": _TensorBoard,
             "mlflow": _MLflow,
         }
         for name in names:
             _load(name)  # all, before the first begins a run
-        self.trackers = [kinds.get(name, partial(_Client, name))(run, config) for name in names]
+        self.trackers = [kinds[name](run, config) for name in names]
 
     def log(self, values: Mapping[str, float], step: int) -> None:
         """The figures of a step."""
         for tracker in self.trackers:
             tracker.log(values, step)
+
+    def log_episodes(self, name: str, episodes: Sequence[Episode], step: int) -> None:
+        """The episodes of a step that a run keeps, of the kind ``name``; trackers that know no episodes get none."""
+        for tracker in self.trackers:
+            if isinstance(tracker, _Trackio):
+                tracker.log_episodes(name, episodes, step)
 
     def finish(self) -> None:
         """No more will come."""
@@ -131,6 +158,18 @@ def push_policy(policy: Path, repository: str) -> str:
         reason = " ".join(str(error).split())[:200]
         return f"the policy could not be uploaded to {repository}: {reason}; it is in {policy}"
     return f"the policy is at {repository} on the hub, a private repository unless it was there"
+
+
+def _trace(episode: Episode) -> tuple[list[dict[str, str]], dict[str, Any]]:
+    """Messages and metadata of an episode; its `status` is what trackio's page filters by, and a fault is an error."""
+    messages = [{"role": message["role"], "content": message["content"]} for message in episode.messages()]
+    verdict = episode.verdict
+    names = ("env_id", "split", "level", "seed", "index", "sample", "reward", "success", "key")
+    return messages, {
+        "status": "success" if verdict is not None and verdict.valid else "error",
+        **{name: getattr(episode, name) for name in names},
+        "verdict": verdict.to_dict() if verdict is not None else None,
+    }
 
 
 def _numbers(record: Mapping[str, Any]) -> dict[str, float]:

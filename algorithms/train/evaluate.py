@@ -8,7 +8,7 @@ from rlvr.agents.evaluation import summarise
 from rlvr.algorithms.runs.run_folder import Clock
 from rlvr.algorithms.sampling.collect import TaskOrder
 from rlvr.algorithms.train.setup import RunSetup
-from rlvr.algorithms.train.step_log import evaluation_metrics, log, require_finite
+from rlvr.algorithms.train.step_log import evaluation_metrics, keep_episodes, log, require_finite
 
 
 def evaluate(run: RunSetup, name: str) -> None:
@@ -38,7 +38,7 @@ def _measure(run: RunSetup, name: str) -> None:
         result = summarise(episodes)
         run.evaluations[f"{name} {way}"] = result.to_dict()
         record |= {"tasks": tasks, **evaluation_metrics(way, episodes, result)}
-        run.folder.write_episodes(f"evaluation-{name}-{way}".replace(" ", "-"), episodes)
+        keep_episodes(run, f"evaluation-{name}-{way}".replace(" ", "-"), f"evaluation/{way}", episodes)
         for text in result.warnings:
             run.callback.say(f"warning: evaluation {name}, {way}: {text}")
     log(run, record | run.games.figures(run.model, run.renderer, agents), clock)

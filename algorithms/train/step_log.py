@@ -202,6 +202,13 @@ def log(run: RunSetup, record: dict[str, Any], clock: Clock, **timing: float) ->
     run.callback.step(record)
 
 
+def keep_episodes(run: RunSetup, name: str, phase: str, episodes: Sequence[Episode]) -> None:
+    """Episodes in a file of that name, and where a tracker shows them."""
+    run.folder.write_episodes(name, episodes)
+    if run.tracker is not None:
+        run.tracker.log_episodes(phase, episodes, run.step)
+
+
 def log_step(run: RunSetup, sample: StepSample, metrics: dict[str, Any], *, learning: float, syncing: float) -> None:
     """The line of a step, its episodes where they are kept, and a warning where the sampler is far from the learner.
 
@@ -235,7 +242,7 @@ def log_step(run: RunSetup, sample: StepSample, metrics: dict[str, Any], *, lear
         for notes in run.world.gather([episode.training for episode in episodes]):  # of its share of them
             for episode, noted in zip(episodes, notes, strict=True):
                 episode.training |= noted
-        run.folder.write_episodes(f"train-{run.step:06d}", episodes)
+        keep_episodes(run, f"train-{run.step:06d}", "train", episodes)
     if run.sampler.versioned:
         off_policy = samples_off_policy(run.learner.preset)
         text = mismatch_warning(record, corrected=off_policy, dtype=run.config.model.dtype)

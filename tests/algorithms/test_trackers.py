@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rlvr.agents import Episode
 from rlvr.algorithms.runs.trackers import Trackers, figures, push_policy
 from rlvr.algorithms.train.run import Trainer
 
@@ -72,3 +73,27 @@ def test_several_trackers_get_what_the_files_get(tmp_path: Path, monkeypatch):
     for points in (events.Scalars("train/reward"), client.get_metric_history(run.info.run_id, "train/reward")):
         assert [point.value for point in points] == pytest.approx(rewards)
         assert [point.step for point in points] == [1, 2]
+
+
+@pytest.mark.foreign
+def test_trackio_gets_the_episodes_that_are_kept_beside_the_figures(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))  # read when it is imported
+    pytest.importorskip("trackio")
+    from trackio.sqlite_storage import SQLiteStorage
+
+    config = small(tmp_path / "run", report_to="trackio", episodes_every=1, **SHORT)
+    Trainer(config, Callback()).run()
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    logged = SQLiteStorage.get_logs("rlvr", "run")
+    rewards = [(each["step"], each["train/reward"]) for each in logged if "train/reward" in each]
+    assert rewards == [(line["step"], line["reward"]) for line in lines if line["phase"] == "train"]
+    traces = SQLiteStorage.get_traces("rlvr", "run", limit=1_000)
+    shown = [trace for trace in traces if trace["key"] == "episodes/train" and trace["step"] == 2]
+    written = (tmp_path / "run" / "episodes" / "train-000002.jsonl").read_text().splitlines()
+    kept = {episode.key: episode for episode in map(Episode.from_dict, map(json.loads, written))}
+    assert {trace["metadata"]["key"] for trace in shown} == set(kept)
+    for trace in shown:
+        episode = kept[trace["metadata"]["key"]]
+        assert trace["messages"] == [{name: each[name] for name in ("role", "content")} for each in episode.messages()]
+        assert trace["metadata"]["reward"] == episode.reward
+        assert trace["metadata"]["verdict"]["status"] == episode.verdict.status
