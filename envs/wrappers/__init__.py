@@ -6,6 +6,7 @@ How a policy samples (its temperature, its stop words) is the agent's affair and
 from __future__ import annotations
 
 from rlvr.envs.wrappers.base import TextWrapper, WrapperState
+from rlvr.envs.wrappers.confidence import ConfidenceReward
 from rlvr.envs.wrappers.difficulty import DifficultySchedule
 from rlvr.envs.wrappers.history import History, Scratchpad, SummaryHistory
 from rlvr.envs.wrappers.limits import LengthLimit, TurnLimit
@@ -17,6 +18,7 @@ from rlvr.envs.wrappers.rewards import OwnVerdict, PotentialShaping, RubricRewar
 __all__ = [
     "LAYOUTS",
     "ActionRepair",
+    "ConfidenceReward",
     "DifficultySchedule",
     "EpisodeRecorder",
     "EpisodeStatistics",

@@ -34,6 +34,7 @@ from rlvr.envs.visual.canvas import COLOURS, UNITS, on_circle
 from rlvr.envs.visual.mazes import MARGIN, STEPS
 from rlvr.envs.wrappers import (
     ActionRepair,
+    ConfidenceReward,
     DifficultySchedule,
     EpisodeRecorder,
     EpisodeStatistics,
@@ -522,6 +523,7 @@ LAYERS = {
     "RubricReward": lambda env: RubricReward(env, OwnVerdict()),
     "SpuriousReward": lambda env: SpuriousReward(env, "random"),
     "PotentialShaping": lambda env: PotentialShaping(env, lambda walk: -float(walk.room.player)),
+    "ConfidenceReward": lambda env: ConfidenceReward(env),
     "ActionRepair": lambda env: ActionRepair(env),
     "EpisodeStatistics": lambda env: EpisodeStatistics(env),
     "DifficultySchedule": lambda env: DifficultySchedule(env, [(0, 2)]),

@@ -27,6 +27,7 @@ from rlvr.envs.rewards.rubric import Grade, Score
 from rlvr.envs.wrappers import (
     LAYOUTS,
     ActionRepair,
+    ConfidenceReward,
     DifficultySchedule,
     EpisodeRecorder,
     EpisodeStatistics,
@@ -46,6 +47,7 @@ from rlvr.envs.wrappers import (
     read_records,
     replay_record,
 )
+from rlvr.envs.wrappers.confidence import split_confidence
 from rlvr.envs.wrappers.history import quoted, without_notes
 from rlvr.envs.wrappers.repair import one_slip, plain_characters
 
@@ -79,6 +81,7 @@ CHAIN = {
     "rubric": lambda env: RubricReward(env, 0.9 * OwnVerdict() + 0.1 * Grade("format", tags=("think",))),
     "spurious": lambda env: SpuriousReward(env, "random", seed=3),
     "shaping": lambda env: PotentialShaping(env, spread),
+    "confidence": lambda env: ConfidenceReward(env),
     "repair": lambda env: ActionRepair(env),
     "statistics": lambda env: EpisodeStatistics(env),
     "schedule": lambda env: DifficultySchedule(env, [(0, 1), (2, 2), (3, 3)]),
@@ -156,7 +159,9 @@ def test_going_back_to_a_state_undoes_everything_and_a_fork_goes_its_own_way(nam
 
 @settings(max_examples=40)
 @given(
-    names=st.lists(st.sampled_from(sorted(set(CHAIN) - {"schedule", "controller"})), max_size=5, unique=True),
+    names=st.lists(
+        st.sampled_from(sorted(set(CHAIN) - {"schedule", "controller", "confidence"})), max_size=5, unique=True
+    ),
     seed=st.integers(0, 2**32),
     index=st.integers(0, 50),
     level=st.integers(1, 4),
@@ -180,7 +185,7 @@ def test_seeds_and_options_come_through(names, seed, index, level):
         assert env.sample_action(random.Random(0)) == bare.sample_action(random.Random(0))
 
 
-PAYS_THE_SAME = sorted(set(CHAIN) - {"turns", "rubric", "spurious", "shaping"})
+PAYS_THE_SAME = sorted(set(CHAIN) - {"turns", "rubric", "spurious", "shaping", "confidence"})
 
 
 @settings(max_examples=30)
@@ -252,7 +257,7 @@ def test_hostile_text_never_raises_in_any_wrapper(name):
             observation, reward, terminated, truncated, _ = env.step(text)
             over = terminated or truncated
             assert observation in env.observation_space
-            assert reward == 0.0 or name in ("spurious", "shaping")  # which pay for something else
+            assert reward == 0.0 or name in ("spurious", "shaping", "confidence")  # which pay for something else
 
 
 def test_foreign_environments_can_be_wrapped_and_not_restored():
@@ -360,6 +365,7 @@ def test_faults_of_ours_stay_faults_of_ours():
         lambda env: SpuriousReward(env, "random", probability=1.0),
         lambda env: RubricReward(env, Score("always", lambda sample: 1.0)),
         lambda env: PotentialShaping(TurnLimit(env, turns=1), float),
+        lambda env: ConfidenceReward(env),
     ):
         env = wrap(TextEnv(Faulty()))
         env.reset(seed=0)
@@ -612,6 +618,64 @@ def test_shaping_adds_the_same_to_every_way_through_an_episode(guesses, seed, li
         if over:
             break
     assert total == pytest.approx(own - first)
+
+
+# how sure
+
+
+@pytest.mark.parametrize(
+    ("text", "reply", "stated"),
+    [
+        ("\\boxed{3}\nConfidence: 0.7", "\\boxed{3}", 0.7),
+        ("\\boxed{3}\n\n**Confidence:** 70%\n", "\\boxed{3}", 0.7),
+        ("confidence = 1.0.", "", 1.0),
+        ("a\r\nConfidence: .25", "a", 0.25),
+        ("Confidence: 0.2\n\\boxed{3}", "Confidence: 0.2\n\\boxed{3}", None),  # not the last line
+        ("My confidence: 0.2", "My confidence: 0.2", None),  # not a line of its own
+        ("x\nConfidence: high", "x\nConfidence: high", None),
+        ("x\nConfidence: -0.5", "x\nConfidence: -0.5", None),
+        ("x\nConfidence: 7", "x", None),
+        ("x\nConfidence: 0.5 or 0.6", "x\nConfidence: 0.5 or 0.6", None),
+        ("x\nConfidence: nan", "x\nConfidence: nan", None),
+        ("", "", None),
+    ],
+)
+def test_a_confidence_is_the_last_line_and_a_number_from_0_to_1(text, reply, stated):
+    assert split_confidence(text) == (reply, stated)
+
+
+@given(st.integers(1, 99), st.integers(0, 100))
+def test_the_mean_reward_is_highest_for_the_true_probability(chance, stated):
+    env = ConfidenceReward(gym.make("rlvr/Countdown-v0"))
+
+    def mean(percent: int | None) -> float:
+        paid = []
+        for right in (True, False):
+            env.reset(seed=1)
+            answer = split_confidence(env.solve())[0] if right else "\\boxed{1}"
+            said = "" if percent is None else f"\nConfidence: {percent}%"
+            _, reward, _, _, info = env.step(answer + said)
+            assert info["verdict"].success is right
+            assert info["verdict"].reward == reward == right + info["verdict"].parts["calibration"]
+            paid.append(reward)
+        return (chance * paid[0] + (100 - chance) * paid[1]) / 100
+
+    assert mean(chance) >= mean(stated) >= mean(None)
+    assert mean(chance) == pytest.approx((chance / 100) ** 2)
+
+
+def test_each_turn_leaves_its_line_out_and_the_last_one_counts():
+    env = ConfidenceReward(gym.make(GUESS, level=1))
+    _, info = env.reset(seed=0)
+    assert info["system"].endswith("Confidence: 0.7")
+    paid = []
+    for _ in range(50):
+        _, reward, terminated, truncated, info = env.step(f"\\boxed{{100}}\nConfidence: {0.1 * (len(paid) % 2)}")
+        paid.append(reward)
+        if terminated or truncated:
+            break
+        assert "calibration" not in info["verdict"].parts
+    assert info["verdict"].parts["calibration"] == paid[-1] == pytest.approx(-((0.1 * ((len(paid) - 1) % 2)) ** 2))
 
 
 def test_a_potential_that_is_not_finite_is_an_error():
