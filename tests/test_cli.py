@@ -124,11 +124,43 @@ def test_a_folder_that_is_not_there_is_said_so(capsys, tmp_path, monkeypatch, co
         (("eval", "--env", GUESS, "--agent", "exprt"), "argument --agent: there is no 'exprt'; did you mean 'expert'?"),
         (("play",), "the following arguments are required: env; see `rlvr play --help`"),
         (("plan", "config.yaml", "--gpuz", 8), "unrecognized arguments: --gpuz 8; did you mean --gpu?"),
+        (("train", "mine.yaml"), "unrecognized arguments: mine.yaml; did you mean --config mine.yaml?"),
+        (
+            ("eval", "--env", GUESS, "--data-files", "a"),
+            "unrecognized arguments: --data-files a; a setting of the environment is given as --set data_files=VALUE; "
+            "see `rlvr eval --help`",
+        ),
+        (
+            ("eval", "--env", GUESS, "--endpoint", "http://127.0.0.1:1", "--model", "m", "--api-key", "sk-secret"),
+            "--api-key-env takes the name of an environment variable that holds the key, not the key",
+        ),
+        (
+            ("card", "--allow-code", "mine_only:mine/Lock-v0"),
+            "Python finds no module 'mine_only': PYTHONPATH=. before the command lets it find mine_only.py of this "
+            "folder",
+        ),
+        (("card", "--allow-code", "nowhere_at_all:mine/Lock-v0"), "Python finds no module 'nowhere_at_all'"),
+        (
+            ("card", "nobodys/Lock-v0"),
+            "nothing of nobodys/ is registered: install its package, or name the module that registers the id, such as "
+            "my_file:nobodys/Lock-v0",
+        ),
+        (
+            ("card", "mine_only.py"),
+            "'mine_only.py' is a file: name its module and the id that it registers, such as mine_only:mine/Task-v0",
+        ),
+        (
+            ("table", "theirs.jsonl"),
+            "line 1 of theirs.jsonl is not an episode: it has neither env_id nor turns; logs of other tools are "
+            "read by `rlvr view` and `rlvr export`",
+        ),
         (("train", "--env.id", "GuesNumber"), f"there is no environment 'GuesNumber'; did you mean {GUESS}?"),
     ],
 )
-def test_a_misspelt_word_is_answered_with_the_nearest(capsys, tmp_path, monkeypatch, arguments, told):
+def test_a_misspelt_word_is_answered_with_the_nearest_or_what_to_do(capsys, tmp_path, monkeypatch, arguments, told):
     monkeypatch.chdir(tmp_path)
+    Path("mine_only.py").touch()
+    Path("theirs.jsonl").write_text('{"env": "gsm8k", "reward": 1.0}\n')
     Path("config.yaml").write_text("steps: 3\n")
     assert wrong(capsys, *arguments) == f"rlvr: {told}\n"
 

@@ -178,6 +178,10 @@ def episode_of_record(record: Any, number: int, path: Path) -> Episode:
     try:
         if not isinstance(record, dict):
             raise ValueError("it is no JSON object")
+        if not {"env_id", "turns"} & record.keys():
+            raise ValueError(
+                "it has neither env_id nor turns; logs of other tools are read by `rlvr view` and `rlvr export`"
+            )
         return Episode.from_dict(record)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"line {number} of {path} is not an episode: {error}") from error

@@ -44,10 +44,18 @@ def one_of(what: str, value: str, allowed: Collection[str]) -> None:
 
 
 def with_near_flag(message: str, flags: Iterable[str]) -> str:
-    """The complaint of an argument parser, with the flag that an unknown one is spelt like."""
-    unknown = message.partition("unrecognized arguments: ")[2].split()
-    near = nearest(unknown[0].partition("=")[0], flags) if unknown else None
-    return message + (f"; did you mean {near}?" if near else "")
+    """The complaint of an argument parser, with the flag that an unknown word is spelt like, or belongs to."""
+    unknown, flags = message.partition("unrecognized arguments: ")[2].split(), list(flags)
+    if not unknown:
+        return message
+    word = unknown[0].partition("=")[0]
+    if near := nearest(word, flags):
+        return f"{message}; did you mean {near}?"
+    if "--config" in flags and word.endswith((".yaml", ".yml")):
+        return f"{message}; did you mean --config {word}?"
+    if "--set" in flags and word.startswith("--"):
+        return f"{message}; a setting of the environment is given as --set {word[2:].replace('-', '_')}=VALUE"
+    return message
 
 
 def require_known(owner: str, settings: Mapping[str, object], names: Iterable[str], what: str = "setting") -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -77,6 +76,8 @@ def playable(env_id: str) -> str | EnvSpec:
 
     Raises:
         ValueError: the "module:name" of something else, or of nothing.
+        ImportError: the module cannot be imported.
+        gymnasium.error.NamespaceNotFound: nobody has registered an id of that namespace.
     """
     module, _, name = env_id.rpartition(":")
     make = maker_named(env_id)
@@ -85,12 +86,33 @@ def playable(env_id: str) -> str | EnvSpec:
             raise ValueError(f"{env_id!r} is no gymnasium.Env; a Task gets an id: rlvr.register(id, {env_id!r})")
         return in_words(env_id, env_id)
     if module:
-        with suppress(ImportError):  # ``gym.make`` says so
-            importlib.import_module(module)
-            if name.isidentifier() and name not in gym.registry:
-                raise ValueError(f"{module} has no {name}: name a class, a function, or an id that it registers")
+        _import(module)
+        if name.isidentifier() and name not in gym.registry:
+            raise ValueError(f"{module} has no {name}: name a class, a function, or an id that it registers")
     spec = gym.registry.get(name)
+    if spec is None and not module:
+        _require_namespace(name)
     return in_words(name, env_id) if spec is not None and _is_foreign_spec(spec) else env_id
+
+
+def _import(module: str) -> None:
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module.partition(".")[0]:
+            raise  # what the module needs is missing
+        file = Path(f"{module}.py")
+        where = f": PYTHONPATH=. before the command lets it find {file} of this folder" if file.is_file() else ""
+        raise ModuleNotFoundError(f"Python finds no module {module!r}{where}", name=error.name) from None
+
+
+def _require_namespace(env_id: str) -> None:
+    namespace = env_id.rpartition("/")[0]
+    if namespace and all(spec.namespace != namespace for spec in gym.registry.values()):
+        raise gym.error.NamespaceNotFound(
+            f"nothing of {namespace}/ is registered: install its package, or name the module that registers the id, "
+            f"such as my_file:{env_id}"
+        )
 
 
 def maker_named(address: str) -> Callable[..., Any] | None:
@@ -178,6 +200,10 @@ def full_id(name: str) -> str:
     by_name = {name.partition("-v")[0]: env_id for name, env_id in names} | dict(names)
     if name.lower() in by_name:
         return by_name[name.lower()]
+    if name.endswith(".py"):
+        raise ValueError(
+            f"{name!r} is a file: name its module and the id that it registers, such as {name[:-3]}:mine/Task-v0"
+        )
     near = nearest(name.lower(), by_name)
     hint = f"did you mean {by_name[near]}?" if near else "`rlvr envs` lists all"
     raise ValueError(f"there is no environment {name!r}; {hint}")

@@ -16,7 +16,7 @@ from typing import Any, Final
 import gymnasium as gym
 
 from rlvr.envs.core.code_rule import make_env, require_code, require_registered
-from rlvr.envs.core.registry import full_id
+from rlvr.envs.core.registry import full_id, playable
 from rlvr.envs.core.task import Task
 from rlvr.envs.core.text_env import TextEnv
 from rlvr.envs.validation.source import options_read
@@ -98,6 +98,7 @@ def resolve(target: str, settings: Mapping[str, Any]) -> Target:
 
 def _registered(env_id: str, settings: Mapping[str, Any], name: str = "") -> Target:
     require_registered(env_id, settings)
+    playable(env_id)  # which says why there is no such id
     try:
         made = gym.make(env_id, **settings)  # as it is, and not in words
     except TypeError as error:  # a setting that it lacks, or does not have

@@ -181,6 +181,8 @@ def key_of(variable: str | None) -> str:
     if variable is None:
         return ""
     if not os.environ.get(variable):
+        if not variable.isidentifier():  # a key, perhaps, which is not repeated
+            raise ValueError("--api-key-env takes the name of an environment variable that holds the key, not the key")
         raise ValueError(f"the environment variable {variable}, which --api-key-env names, holds nothing")
     return os.environ[variable]
 
