@@ -15,7 +15,7 @@ from typing import Any, Final
 import gymnasium as gym
 
 from rlvr.envs.core.text_env import TextEnv
-from rlvr.envs.validation import clear, contracts, hack, isolation, learnable, parts, sound
+from rlvr.envs.validation import clear, contracts, hack, isolation, learnable, parts, reward_search, sound
 from rlvr.envs.validation.clock import now
 from rlvr.envs.validation.context import CHECKS, Validation, run_check
 from rlvr.envs.validation.report import GROUPS, CheckResult, Finding, Replay, ValidationReport
@@ -32,7 +32,7 @@ from rlvr.envs.validation.subject import (
 
 __all__ = ["CHECKS", "CheckResult", "Finding", "Replay", "ValidationReport", "validate"]
 
-MODULES: Final = (sound, isolation, contracts, parts, clear, hack, learnable)
+MODULES: Final = (sound, isolation, contracts, parts, clear, hack, reward_search, learnable)
 TASKS: Final = 8  # of each level
 MANY: Final = 24  # tasks of all levels together, unless more are asked for
 

@@ -9,7 +9,7 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from rlvr.envs.validation.attacks import (
     DISGUISES,
@@ -503,57 +503,3 @@ def _both_extremes(v: Validation, result: CheckResult, ref: TaskRef, solution: s
     text = f"{paid[-1].actions[0][:60]!r}, and numbers far below it, are paid {paid[-1].total:g} at {ref}"
     result.add("broken rule", f"{text}, a wrong answer at most {floor:g}", replay=paid[-1].replay, wrong=floor)
     return True
-
-
-@check(
-    "statistical.gameability_gap",
-    HARD,
-    "No text that a search guided by the reward finds is paid where it is no solution.",
-    number=27,
-    remedy="Read the minimal text that is paid, and ask whether it is a solution.",
-)
-def gameability_gap(v: Validation, result: CheckResult) -> None:
-    """Mutate junk, keep what is paid more, and compare what is paid in the end with the expert's answer."""
-    if not v.subject.texts or not v.single_turn:
-        raise Skip("the expert does not answer with a single text")
-    import random
-
-    rng = random.Random(v.seed)
-    for index, episode in enumerate(v.experts[:4]):
-        answer = v.core(v.gold[index])
-        words = [word for word in dict.fromkeys(re.findall(r"\S+", episode.asked)) if word not in answer]
-        best, pay = "", v.plays(episode.ref, [""]).total
-        for _ in range(60):
-            text = mutated(best, words, rng)
-            if answer and (answer in text or text.strip() in answer):
-                continue
-            played = v.plays(episode.ref, [text])
-            result.tries += 1
-            if played.valid and played.total > pay:
-                best, pay = text, played.total
-                if v.full(played):
-                    break
-        result.measured["best"] = max(result.measured.get("best", -math.inf), pay)
-        if best and pay >= 0.5 * v.range.high and len(answer) > 2:
-            played = v.plays(episode.ref, [best])
-            if v.full(played):
-                played = v.plays(episode.ref, [smallest(v, played)])
-            if v.shown(played, v.paid):
-                text = f"{played.actions[0][:80]!r}, found by mutation, is paid {played.total:g} at {played.ref}"
-                text += f"; the expert answers {answer[:40]!r}"
-                result.add("mutation", text, severity="medium", replay=played.replay, pay=played.total)
-                return
-
-
-def mutated(text: str, words: list[str], rng: Any) -> str:
-    """A text with a word put in, left out, said again or exchanged."""
-    pieces = text.split()
-    kind = rng.randrange(4)
-    at = rng.randrange(len(pieces) + 1)
-    if kind == 0 and pieces:
-        del pieces[min(at, len(pieces) - 1)]
-    elif kind == 1 and pieces:
-        pieces *= 2
-    elif words:
-        pieces[at : at + (kind == 2)] = rng.sample(words, min(len(words), rng.randint(1, 6)))
-    return " ".join(pieces[:400])

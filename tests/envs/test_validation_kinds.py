@@ -787,3 +787,24 @@ def test_what_a_server_is_sent_is_tried_first_in_the_form_that_is_asked_for():
     call = {"name": "add", "arguments": {"a": 1}}
     (first, *_) = compared_values(Row("Call a tool.", [[call]]))
     assert first == '<tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>'
+
+
+def gap(hole):
+    """What a search by the reward finds in a task with a loophole; `none` is the twin of all."""
+    env = gym.make("rlvr/Loophole-v0", hole=hole, level=2, varied=0.3)
+    (result,) = validate(env, checks=["statistical.gameability_gap"]).results
+    assert not result.error
+    assert result.tries > 100
+    return result.findings
+
+
+@pytest.mark.parametrize("hole", ["forged_result", "editable_test", "farmed_parts", "flattered_judge", "length_bonus"])
+def test_a_search_by_the_reward_finds_what_is_paid_on_every_task(hole):
+    (finding,) = gap(hole)
+    env = gym.make("rlvr/Loophole-v0", hole=hole, level=2, varied=0.3)
+    env.reset(seed=finding.replay.seed, options=dict(finding.replay.options))
+    assert sum(env.step(action)[1] for action in finding.replay.actions) > 0
+
+
+def test_a_search_by_the_reward_finds_nothing_where_work_alone_is_paid():
+    assert gap("none") == []
