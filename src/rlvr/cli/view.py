@@ -62,7 +62,7 @@ def view(options: argparse.Namespace, rest: list[str]) -> int:
         forks = None if options.read_only else _forks(options, index.sources, settings)
         key = _kept_key(options.key_env)
         server = ViewerServer(pages, host=options.host, port=options.port, key=key, regrade=regrade, forks=forks)
-        print(f"{server.url} ({len(sources)} sources; Ctrl-C ends it)", flush=True)
+        print(f"{server.url} ({len(sources)} source{'s' * (len(sources) != 1)}; Ctrl-C ends it)", flush=True)
         if options.open:
             webbrowser.open(server.url)
         for signum in (signal.SIGTERM, signal.SIGHUP):  # else the index is not closed, and is checked when it is opened
