@@ -355,7 +355,7 @@ def puts_before(name: str) -> Cheat:
         given = env.get_state().state.world.repository()
         for module in list(given.package.modules)[:8]:
             path = given.path(module)
-            yield call("write_file", path=path, text=PRELUDES[name] + given.files[path])
+            yield call("write_file", path=path, text=PRELUDES[name] + given.files.get(path, ""))
         yield "It is mended."
 
     cheat.__name__ = name.replace(" ", "_")
@@ -392,6 +392,37 @@ def answers_what_was_shown(env: TextEnv, rng: random.Random) -> Iterator[str]:
         text = f"\ndef {name}(*rest, **named):\n    return {fault.symptom.expected!r}\n"
         yield call("write_file", path=path, text=given.files[path] + text)
     yield "It is mended."
+
+
+LOOKS = "(each['expected'] for each in __import__('gc').get_objects() if type(each) is dict and 'expected' in each)"
+STUBS = {  # what a function gives that is handed anything
+    "returns what it is given": "next(iter(rest), None)",
+    "has the examples in a table": "TABLE.get(repr(rest), SHOWN[0])",
+    "looks for what the tests expect": f"next({LOOKS}, SHOWN[-1])",
+}
+
+
+def writes_stubs(name: str) -> Cheat:
+    """A cheater that defines all that a specification asks for, each function with the same body."""
+
+    def cheat(env: TextEnv, rng: random.Random) -> Iterator[str]:
+        given = env.get_state().state.world.repository()
+        shown = re.findall(r"^(\w*)(.*)\n# (?!raises )(.*)$", given.issue, re.MULTILINE)
+        table = [f"repr(({rest[1:-1]},)): {value}" for called, rest, value in shown if called and rest.count("(") == 1]
+        start = f"\nSHOWN, TABLE = [{', '.join(value for *_, value in shown)}], {{{', '.join(table)}}}\n"
+        for module, missing in given.missing.items():
+            text = given.files.get(given.path(module), "") + start
+            for each in missing:
+                is_class = each[0].isupper() and "." not in each
+                value = (
+                    "type('C', (), {'__init__': lambda *rest: None})" if is_class else f"lambda *rest: {STUBS[name]}"
+                )
+                text += f"{each} = {value}\n"
+            yield call("write_file", path=given.path(module), text=text)
+        yield "It is built."
+
+    cheat.__name__ = name.replace(" ", "_")
+    return cheat
 
 
 def hands_in_at_once(env: TextEnv, rng: random.Random) -> Iterator[str]:
@@ -523,6 +554,7 @@ def forgets_its_notes(env: TextEnv, rng: random.Random) -> Iterator[str]:
         yield call("clear_notes") + call("next_day")
 
 
+REPOSITORY = (hands_the_repository_in, deletes_all, takes_the_tests_over, *map(puts_before, PRELUDES))
 CODE = (*map(hands_in, PROGRAMS), tables_the_visible_tests)
 WORLDS: dict[str, tuple[Cheat, ...]] = {
     "rlvr/WorldSearch-v0": (boxes_a_whole_document,),
@@ -554,13 +586,8 @@ WORLDS: dict[str, tuple[Cheat, ...]] = {
     "rlvr/Browser-v0": (sends_every_form, does_the_work_and_more),
     "rlvr/CodeTests-v0": CODE,
     "rlvr/CodeRepair-v0": CODE,
-    "rlvr/RepoRepair-v0": (
-        hands_the_repository_in,
-        deletes_all,
-        takes_the_tests_over,
-        answers_what_was_shown,
-        *map(puts_before, PRELUDES),
-    ),
+    "rlvr/RepoRepair-v0": (*REPOSITORY, answers_what_was_shown),
+    "rlvr/RepoFeature-v0": (*REPOSITORY, *map(writes_stubs, STUBS)),
     "rlvr/Terminal-v0": (
         hands_in_at_once,
         deletes_the_workspace,

@@ -19,7 +19,7 @@ def _runs_images() -> bool:
 
 
 # A task of these takes seconds: sweeps over all ids draw few of them, and the tests of each draw more.
-COSTLY = {"rlvr/RepoRepair-v0", "rlvr/Research-v0", "rlvr/Terminal-v0"}
+COSTLY = {"rlvr/RepoRepair-v0", "rlvr/RepoFeature-v0", "rlvr/Research-v0", "rlvr/Terminal-v0"}
 
 needs_images = pytest.mark.skipif(not _runs_images(), reason="needs bubblewrap, user namespaces and python3 below /usr")
 needs_sandbox = pytest.mark.skipif(not any(probe_tier(tier).holds for tier in NATIVE), reason="no sandbox tier holds")

@@ -42,7 +42,8 @@ sys.path.insert(0, str(Path(__file__).parent / "envs"))
 Drawing = importlib.import_module("private_kit").Drawing
 
 CODING = {
-    f"rlvr/{name}-v0" for name in "HumanEval MBPP CodeContests CodeTests CodeRepair RepoRepair GSM8K-Python".split()
+    f"rlvr/{name}-v0"
+    for name in "HumanEval MBPP CodeContests CodeTests CodeRepair RepoRepair RepoFeature GSM8K-Python".split()
 }
 HELD = any(probe_tier(tier).holds for tier in NATIVE)
 REFUSED = CODING if not HELD else set()  # they refuse where no sandbox holds

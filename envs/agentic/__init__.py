@@ -10,6 +10,7 @@ register_template("rlvr/MCP-v0", ENTRY_POINT, task="rlvr.envs.agentic.mcp_world:
 register("rlvr/CodeTests-v0", "rlvr.envs.agentic.coding_tasks:CodeTests")
 register("rlvr/CodeRepair-v0", "rlvr.envs.agentic.coding_tasks:CodeRepair")
 register("rlvr/RepoRepair-v0", "rlvr.envs.agentic.repositories.task:RepoRepair")
+register("rlvr/RepoFeature-v0", "rlvr.envs.agentic.repositories.feature_task:RepoFeature")
 register("rlvr/Browser-v0", "rlvr.envs.agentic.browser:Browser")
 register("rlvr/Terminal-v0", "rlvr.envs.agentic.terminal:Terminal")
 register("rlvr/Planner-v0", "rlvr.envs.agentic.planning.task:Planner")

@@ -23,6 +23,7 @@ NEEDS_SANDBOX = (
     "rlvr/CodeTests-v0",
     "rlvr/CodeRepair-v0",
     "rlvr/RepoRepair-v0",
+    "rlvr/RepoFeature-v0",
     "rlvr/GSM8K-Python-v0",
     "rlvr/Terminal-v0",
 )

@@ -121,7 +121,7 @@ def test_an_expert_does_the_same_wherever_a_policy_has_seen_the_same(env_id):
 # To write is the task: the words are the expert's own, its numbers of three digits are not. A proof counts its lines.
 OWN_WORDS = {"rlvr/Instructions-v0", "rlvr/NaturalDeduction-v0"}
 PYTHON = {*keyword.kwlist, *dir(builtins)}
-REPORTS = {"rlvr/RepoRepair-v0"}  # a reply without a call says that the work is done
+REPORTS = {"rlvr/RepoRepair-v0", "rlvr/RepoFeature-v0"}  # a reply without a call says that the work is done
 
 
 def names_in(action: str) -> list[str]:
@@ -148,7 +148,8 @@ def test_an_expert_names_nothing_that_was_not_shown_before(env_id: str, level: i
         shown, ended = f"{env.task.system} {observation}".lower(), False
         while not ended:
             action = env.solve()
-            if "\\boxed" not in action and "check_plan" not in action:  # an answer is worked out, and a plan too
+            writes = "RepoFeature" in env_id and ("edit_file" in action or "write_file" in action)  # code of its own
+            if "\\boxed" not in action and "check_plan" not in action and not writes:  # what is worked out
                 own = env_id in OWN_WORDS or (env_id in REPORTS and "<tool_call>" not in action)
                 names = re.findall(r"\d{3,}", action) if own else names_in(action)
                 assert [name for name in names if name.lower() not in shown] == [], (seed, action)

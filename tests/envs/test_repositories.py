@@ -32,7 +32,7 @@ from rlvr.envs.agentic.repositories.repository import (
     split_of_seed,
 )
 from rlvr.envs.agentic.repositories.scenarios import UNENDING, filled, outcomes
-from rlvr.envs.agentic.repositories.task import RepoWorld, _edit
+from rlvr.envs.agentic.repositories.task import RepoWorld, lines_that_differ
 from rlvr.envs.tools import Call, write_call
 from rlvr.envs.tools.tool import ToolError
 
@@ -155,7 +155,7 @@ def test_the_history_is_gits_and_has_no_fix(tmp_path: Path) -> None:
     git("fsck", "--strict")
     assert len(git("log", "--format=%s").splitlines()) == len(given.commits)
     for fault in given.faults:
-        old, new = _edit(given.files[given.path(fault.module)], given.package.modules[fault.module])
+        old, new = lines_that_differ(given.files[given.path(fault.module)], given.package.modules[fault.module])
         changed = set(new.split("\n")) - set(old.split("\n")) - set(given.files[given.path(fault.module)].split("\n"))
         history = git("log", "-p", "--format=", "--", given.path(fault.module))
         assert not any(f"\n+{line}\n" in history for line in changed)

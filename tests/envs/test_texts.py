@@ -15,7 +15,7 @@ from rlvr.envs.sandbox import SandboxUnavailable
 from rlvr.envs.tasks.wording import counted, times
 
 # Only their first observation is read.
-SANDBOXED = {"rlvr/CodeTests-v0", "rlvr/CodeRepair-v0", "rlvr/RepoRepair-v0", "rlvr/Terminal-v0"}
+SANDBOXED = {f"rlvr/{name}-v0" for name in ("CodeTests", "CodeRepair", "RepoRepair", "RepoFeature", "Terminal")}
 THINGS = (
     "times chairs steps days years minutes hours weeks months words letters cells moves points pieces people cards "
     "balls coins apples items turns guesses boxes tiles units numbers kilometres metres degrees others rounds tries "
@@ -60,7 +60,16 @@ FAULTS = {
 FAULTS_OF = {name: re.compile(pattern) for name, pattern in FAULTS.items()}
 # What looks like a fault there and is none: truth values of programs, names of one letter, remainders of a division.
 NONE_THERE = {
-    "Python": {"CodeOutput", "CodeInput", "CodeTests", "CodeRepair", "RepoRepair", "JsonPaths", "PalindromeCount"},
+    "Python": {
+        "CodeOutput",
+        "CodeInput",
+        "CodeTests",
+        "CodeRepair",
+        "RepoRepair",
+        "RepoFeature",
+        "JsonPaths",
+        "PalindromeCount",
+    },
     # words of six languages
     "an before a consonant": {"Instructions"},
     "a blank before a mark": {"Instructions"},

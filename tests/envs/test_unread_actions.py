@@ -25,7 +25,8 @@ GIBBERISH = ("zxqv blorp wug", "I do not know.", "", "\\boxed{}", '{"zxqv": [')
 AS_ANSWERS = ("\\boxed{zxqv blorp wug}", "<answer>#~ zxqv ~#</answer>")
 # Here any text is a deed: keys that are pressed, words to a customer, a text that was asked for.
 ANY_TEXT = {
-    f"rlvr/{name}-v0" for name in ("Terminal", "RepoRepair", "ServiceDesk", "Service", "Instructions", "IFEval")
+    f"rlvr/{name}-v0"
+    for name in ("Terminal", "RepoRepair", "RepoFeature", "ServiceDesk", "Service", "Instructions", "IFEval")
 }
 # Here any word is an answer, and gibberish the wrong one.
 ANY_WORD = {

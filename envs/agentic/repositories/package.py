@@ -18,6 +18,7 @@ from rlvr.envs.agentic.python_syntax import parse_python
 
 FOLDERS: Final = tuple(f"rlvr.envs.agentic.repository_{name}" for name in ("domains", "numbers", "texts"))
 _IMPORT: Final = re.compile(r"^from rlvr\.envs\.agentic\.repository_\w+\.(\w+) import (.+)$", re.MULTILINE)
+_DOCSTRING: Final = re.compile(r'(""".*?""")', re.DOTALL)
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -107,12 +108,18 @@ def composed(rng: random.Random, title: str, names: Sequence[str], share: float)
         count = max(3, round(share * len(each.scenarios)))
         chosen[each.name] = rng.sample(each.scenarios, min(count, len(each.scenarios)))
     needed = {word for texts in chosen.values() for text in texts for word in _WORD.findall(text)}
-    sources = _reduced({each.name: each.source for each in parts}, needed)
+    sources = left_with({each.name: each.source for each in parts}, needed)
     names_of = {each.name: rng.choice(each.titles) for each in parts}
     renamed = {old: rng.choice((old, *other)) for each in parts for old, other in each.aliases.items()}
 
     def rename(text: str) -> str:
-        return _WORD.sub(lambda match: renamed.get(match[0], match[0]), text)
+        """Of docstrings, only names that are no English words: "without" may be one, and what is nearest, too."""
+        pieces = _DOCSTRING.split(text)
+        names = [{old: new for old, new in renamed.items() if "_" in old or old.istitle()}, renamed]
+        return "".join(
+            _WORD.sub(lambda match, index=index: names[index % 2 == 0].get(match[0], match[0]), piece)
+            for index, piece in enumerate(pieces)
+        )
 
     modules, imports, owners = {}, {}, dict[str, str]()
     for each in parts:
@@ -134,7 +141,7 @@ def _defined(source: str) -> Iterator[str]:
 # leaving out what no scenario needs
 
 
-def _reduced(sources: Mapping[str, str], needed: set[str]) -> dict[str, str]:
+def left_with(sources: Mapping[str, str], needed: set[str]) -> dict[str, str]:
     """The sources without the definitions whose names are not used, by the scenarios or by what is kept."""
     while True:
         kept = {name: _kept(source, needed) for name, source in sources.items()}
@@ -146,13 +153,16 @@ def _reduced(sources: Mapping[str, str], needed: set[str]) -> dict[str, str]:
 
 @lru_cache(maxsize=4096)
 def _used(source: str) -> frozenset[str]:
-    names = set()
-    for node in ast.walk(parse_python(source)):
-        if isinstance(node, ast.Name):
-            names.add(node.id)
-        elif isinstance(node, ast.Attribute):
-            names.add(node.attr)
-    return frozenset(names)
+    return frozenset(words_of(parse_python(source)))
+
+
+def words_of(code: str | ast.AST) -> set[str]:
+    """The words of a program, or the names and attributes of a tree."""
+    if isinstance(code, str):
+        return set(_WORD.findall(code))
+    nodes = list(ast.walk(code))
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    return names | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
 
 
 def _kept(source: str, needed: set[str]) -> str:

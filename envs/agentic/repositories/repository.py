@@ -7,12 +7,13 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import count
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from rlvr.envs.agentic.python_syntax import parse_python
 from rlvr.envs.agentic.repositories import pages
 from rlvr.envs.agentic.repositories.faults import KINDS, TOKEN_KINDS, CodeChange, changes
-from rlvr.envs.agentic.repositories.package import Package, composed
+from rlvr.envs.agentic.repositories.package import Package, composed, part
 from rlvr.envs.agentic.repositories.pages import RAISES, HistoryCommit
 from rlvr.envs.agentic.repositories.scenarios import UNENDING, filled, outcomes
 from rlvr.envs.core.seeding import stream
@@ -96,8 +97,10 @@ class Repository(NamedTuple):
         faults: what is wrong.
         issue: what the policy is told.
         hidden: programs with imports, and the values that they must give.
-        failing: how many of the hidden programs fail at the start.
+        failing: how many of the hidden programs fail at the start; these come first.
         commits: the history.
+        missing: the definitions that each module lacks, where a feature is asked for.
+        missing: the definitions that each module lacks, where a feature does.
     """
 
     package: Package
@@ -107,14 +110,26 @@ class Repository(NamedTuple):
     hidden: tuple[tuple[str, Any], ...]
     failing: int
     commits: tuple[HistoryCommit, ...]
+    missing: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
     def path(self, module: str) -> str:
         """The path of a module."""
         return f"{self.package.name}/{module}.py"
 
     def signature(self) -> str:
-        """What is the same in repositories that differ in names and numbers alone: imports of parts, kinds, places."""
+        """What is the same in repositories that differ in names and numbers alone.
+
+        Of faults the imports of parts, the kinds and the places; of a feature the definitions that it consists of.
+        """
         parts = self.package.parts
+        if self.missing:
+            first = {
+                alias: name for each in parts.values() for name, row in part(each).aliases.items() for alias in row
+            }
+            return " ".join(sorted(
+                f"{parts[module]}:{'.'.join(first.get(word, word) for word in name.split('.'))}"
+                for module, names in self.missing.items() for name in names
+            ))  # fmt: skip
         imports = sorted(
             f"{parts[module]}<{','.join(sorted(parts[other] for other in others))}"
             for module, others in self.package.imports.items()
@@ -140,7 +155,7 @@ def repository(level: int, seed: int) -> Repository:
     raise AssertionError("unreachable")
 
 
-class _Draft:
+class PackageDraft:
     """A repository under way: the package, its programs, and the faults so far."""
 
     def __init__(self, rng: random.Random, split: str, level: int) -> None:
@@ -155,7 +170,7 @@ class _Draft:
             self.package.name, self.package.modules, [self.package.with_imports(each[3]) for each in texts]
         )
         self.programs = [
-            Program(*each, value) for each, value in zip(texts, values, strict=True) if not _is_unfit(value)
+            Program(*each, value) for each, value in zip(texts, values, strict=True) if not is_unfit(value)
         ]
         self.standing = {module: self.package.distances(module) for module in self.package.modules}
 
@@ -225,12 +240,13 @@ class _Draft:
         return Fault(module, change, symptom, self.standing[symptom.module][module])
 
 
-def _is_unfit(value: Any) -> bool:
+def is_unfit(value: Any) -> bool:
+    """Whether a program's value is no plain data, or it does not end."""
     return isinstance(value, str) and value.startswith((UNENDING, f"{RAISES}NotPlain"))
 
 
 def _drawn(rng: random.Random, split: str, level: int) -> Repository | None:
-    draft = _Draft(rng, split, level)
+    draft = PackageDraft(rng, split, level)
     faults: list[Fault] = []
     for _ in range(draft.size.faults):
         fault = draft.fault([each.module for each in faults])
@@ -257,7 +273,7 @@ def _drawn(rng: random.Random, split: str, level: int) -> Repository | None:
     judged = bad + rng.sample(good, min(len(good), MAX_HIDDEN - len(bad)))
     tests = _tests(draft, failing)
     neighbour = _neighbour(draft, faults) if level >= 4 else ""
-    commits = _history(package, broken, tests, neighbour)
+    commits = history(package, broken, tests, neighbour)
     files: dict[str, str] = {}
     for commit in commits:
         files |= commit.files
@@ -266,7 +282,7 @@ def _drawn(rng: random.Random, split: str, level: int) -> Repository | None:
     return Repository(package, files, tuple(faults), issue, rows, len(bad), tuple(commits))
 
 
-def _tests(draft: _Draft, failing: Mapping[str, Any]) -> dict[str, list[Program]]:
+def _tests(draft: PackageDraft, failing: Mapping[str, Any]) -> dict[str, list[Program]]:
     """The programs that the repository's own tests run; those that fail only where the level's tests may fail."""
     tests: dict[str, list[Program]] = {}
     for program in draft.programs:
@@ -275,7 +291,7 @@ def _tests(draft: _Draft, failing: Mapping[str, Any]) -> dict[str, list[Program]
     return tests
 
 
-def _neighbour(draft: _Draft, faults: Sequence[Fault]) -> str:
+def _neighbour(draft: PackageDraft, faults: Sequence[Fault]) -> str:
     """A module without a fault beside the one where a fault is seen; the last commit changes it."""
     wrong = {fault.module for fault in faults}
     near = [module for module in draft.standing[faults[0].symptom.module] if module not in wrong]
@@ -290,7 +306,7 @@ def _definitions(text: str) -> list[ast.stmt]:
     return list(functions) if body and body[-1] in functions else []
 
 
-def _history(
+def history(
     package: Package, broken: Mapping[str, str], tests: Mapping[str, Sequence[Program]], neighbour: str
 ) -> list[HistoryCommit]:
     """A commit for each module, those that others import first; the last adds a function to the neighbour."""
@@ -327,7 +343,7 @@ def _shorter(text: str) -> str:
 
 
 def _issue(
-    draft: _Draft, faults: Sequence[Fault], failing: Mapping[str, Any], tests: Mapping[str, Sequence[Program]],
+    draft: PackageDraft, faults: Sequence[Fault], failing: Mapping[str, Any], tests: Mapping[str, Sequence[Program]],
     neighbour: str,
 ) -> str:  # fmt: skip
     """What somebody wrote who saw the symptoms and nothing else."""
@@ -363,15 +379,15 @@ def _issue(
 def _came(value: Any) -> str:
     if isinstance(value, str) and value.startswith(RAISES):
         return f"and it raised {value.removeprefix(RAISES)}"
-    return f"and the last line gave `{_short(value)}`"
+    return f"and the last line gave `{shortened(value)}`"
 
 
 def _expected(value: Any) -> str:
     if isinstance(value, str) and value.startswith(RAISES):
         return f"but it should raise {value.removeprefix(RAISES)}"
-    return f"but I expected `{_short(value)}`"
+    return f"but I expected `{shortened(value)}`"
 
 
-def _short(value: Any) -> str:
+def shortened(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 400 else f"{text[:300]} … {text[-80:]}"

@@ -1,4 +1,4 @@
-"""RepoRepair: mend a fault in a package of several modules, by reading, running and editing, or by one patch."""
+"""Work on a package of several modules, by reading, running and editing, or by one patch; RepoRepair mends a fault."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from itertools import count
 from typing import ClassVar, Final, NamedTuple
 
 from rlvr.envs.agentic.repositories import pages, workspace
+from rlvr.envs.agentic.repositories.features import repository_without_feature
 from rlvr.envs.agentic.repositories.repository import SIZES, Fault, Repository, repository, split_of_seed
 from rlvr.envs.core.seeding import split_of
 from rlvr.envs.core.verdict import Verdict, unparsable, wrong
@@ -18,6 +19,7 @@ from rlvr.envs.sandbox import probes
 from rlvr.envs.tools import Call, Session, ToolTask, tool
 from rlvr.envs.tools.tool import MAX_OUTPUT, ToolError
 
+MADE: Final = {"repair": repository, "feature": repository_without_feature}
 SEEDS: Final = 1_000_000  # repositories of each level
 BUDGETS: Final = (16, 20, 24, 32, 48)  # calls of each level
 MAX_VIEWED: Final = 100  # lines of a file that are shown at once
@@ -28,15 +30,19 @@ _LIST: Final = 40  # files that the first observation names
 
 
 class RepoWorld(NamedTuple):
-    """A repository by level and seed, and what the policy has changed: a text by path, None for a file that is gone."""
+    """A repository by level and seed, and what the policy has changed: a text by path, None for a file that is gone.
+
+    ``work`` is what is asked for, ``repair`` or ``feature``.
+    """
 
     level: int
     seed: int
     edits: tuple[tuple[str, str | None], ...] = ()
+    work: str = "repair"
 
     def repository(self) -> Repository:
         """The repository as it was given."""
-        return repository(self.level, self.seed)
+        return MADE[self.work](self.level, self.seed)
 
     def files(self) -> dict[str, str]:
         """The files as they are now."""
@@ -148,20 +154,8 @@ def shell(world: RepoWorld, command: str) -> tuple[RepoWorld, str]:
     return world.with_files(files), output or "[nothing was printed]"
 
 
-class RepoRepair(ToolTask[RepoWorld]):
-    """Mend a fault in a generated package, told of by an issue: through tools, or by one patch.
-
-    Levels 1 to 5: one wrong word, its failing test is named; any fault in one module, test named; the test fails
-    and is not named; no test fails and the fault is in another module than its symptom; two faults in a package of
-    about twenty modules, one of them at least two imports away where there are such, and a commit that is wrongly
-    suspected.
-
-    Observation: the issue and the files; then what each call gave.
-    Actions: calls of the tools; a reply without a call hands the repository in, with the patch that it holds in a
-    fence ```diff, if any.
-    Reward: 1 if the package passes all hidden tests in a fresh sandbox, those that failed and those that
-    passed, else 0.
-    Episode end: a reply without a call, or the turns are used up.
+class RepositoryTask(ToolTask[RepoWorld]):
+    """Change a generated package until hidden tests pass; a subclass says what is asked for, and plays the expert.
 
     Args:
         tool_style: how calls are written, one of ``rlvr.envs.tools.STYLES``.
@@ -173,17 +167,12 @@ class RepoRepair(ToolTask[RepoWorld]):
         SandboxUnavailable: no sandbox tier holds on this machine.
     """
 
+    work: ClassVar[str]
     levels = len(SIZES)
     patience: ClassVar[float] = 15.0  # seconds a turn may take, for the audit: it runs programs
     toolset = tuple(
         tool(function, given=1)
         for function in (list_files, view_file, search_text, edit_file, write_file, run_tests, shell)
-    )
-    task = (
-        "You mend a fault in a Python package. You see an issue, and work on the repository with tools. What functions "
-        "must do stands in their docstrings and in docs/; hidden tests check it. Only the package's own folder counts. "
-        "When it is mended, reply without a call: your reply hands the repository in. Instead of calling edit_file you "
-        "may put a unified diff into that reply, between ```diff and ```."
     )
 
     def __init__(
@@ -199,7 +188,7 @@ class RepoRepair(ToolTask[RepoWorld]):
 
     def start(self, rng: random.Random, level: int) -> Session[RepoWorld]:
         """The seed of a repository, which is made when it is first looked at."""
-        return Session(RepoWorld(level, rng.randrange(SEEDS)), "", 0, self._allowed(level))
+        return Session(RepoWorld(level, rng.randrange(SEEDS), (), self.work), "", 0, self._allowed(level))
 
     def budget(self, level: int) -> int:
         """By level, about twice what the expert needs."""
@@ -209,11 +198,6 @@ class RepoRepair(ToolTask[RepoWorld]):
         """The seed of the repository, which decides the domains and the kinds of fault that its split alone has."""
         split, base = split_of_seed(state.world.seed), f"repository {state.world.level} {state.world.seed}"
         return next(text for number in count() if split_of(text := f"{base} {number}") == split)
-
-    def difficulty(self, state: Session[RepoWorld]) -> float:
-        """Modules of the package, times one for each fault and one for each import between it and its symptom."""
-        given = state.world.repository()
-        return float(len(given.package.modules) * sum(1 + fault.distance for fault in given.faults))
 
     def observe(self, state: Session[RepoWorld]) -> str:
         """The issue and the files at first; then a tool's output."""
@@ -236,7 +220,9 @@ class RepoRepair(ToolTask[RepoWorld]):
                 files = workspace.patched(files, patch)
         except ToolError as error:
             return unparsable(f"the patch does not fit: {error}"[:300])
-        if all(files.get(path) == text for path, text in given.files.items() if path.startswith(given.package.name)):
+        package = [{path: text for path, text in each.items() if path.startswith(f"{given.package.name}/")}
+                   for each in (files, given.files)]  # fmt: skip
+        if package[0] == package[1]:
             return wrong(reason="nothing in the package was changed")
         verdict = workspace.grade(given.package.name, files, given.hidden)
         return verdict.replace(answer=None, parts={})
@@ -262,39 +248,81 @@ class RepoRepair(ToolTask[RepoWorld]):
 
     def plan(self, session: Session[RepoWorld]) -> Call | str:
         """The next of the steps of a careful person, by the number of calls so far."""
-        steps = list(_steps(session.world))
+        steps = list(self.steps(session.world))
         return steps[min(session.calls, len(steps) - 1)]
+
+    def steps(self, world: RepoWorld) -> Iterator[Call | str]:
+        """The calls that do the work, and the reply that hands it in."""
+        raise NotImplementedError
 
     def direct_answer(self, state: Session[RepoWorld]) -> str:
         """The patch."""
         given = state.world.repository()
         lines: list[str] = []
-        for fault in given.faults:
-            path = given.path(fault.module)
-            right, faulty = given.package.modules[fault.module], given.files[path]
-            names = (f"a/{path}", f"b/{path}")
-            lines += unified_diff(faulty.splitlines(), right.splitlines(), *names, lineterm="", n=8)
+        for module, right in given.package.modules.items():
+            path = given.path(module)
+            before = given.files.get(path, "")
+            names = (f"a/{path}" if before else "/dev/null", f"b/{path}")
+            lines += unified_diff(before.splitlines(), right.splitlines(), *names, lineterm="", n=8)
         return "```diff\n" + "\n".join(lines) + "\n```"
 
 
-def _steps(world: RepoWorld) -> Iterator[Call | str]:
-    """See it fail, look at what is named, follow the imports to the fault, mend it, and see it pass."""
-    given, size = world.repository(), SIZES[world.level - 1]
-    if size.distance:
-        yield Call("list_files", {})
-    if size.distance > 1:
-        yield Call("shell", {"command": "git log --oneline -n 5"})
-    for fault in given.faults:
-        look = _look(given, fault, size.names_test, size.tests_fail)
-        yield look
-        for module in _way(given, fault):
-            yield Call("view_file", {"path": given.path(module), "first_line": _line_of(given, fault, module)})
-        old, new = _edit(given.files[given.path(fault.module)], given.package.modules[fault.module])
-        yield Call("edit_file", {"path": given.path(fault.module), "old": old, "new": new})
-        yield look
-    yield Call("run_tests", {})
-    modules = " and ".join(f"{fault.module}.py" for fault in given.faults)
-    yield f"I have mended {modules}; what the issue shows is right now, and the tests pass."
+class RepoRepair(RepositoryTask):
+    """Mend a fault in a generated package, told of by an issue: through tools, or by one patch.
+
+    Levels 1 to 5: one wrong word, its failing test is named; any fault in one module, test named; the test fails
+    and is not named; no test fails and the fault is in another module than its symptom; two faults in a package of
+    about twenty modules, one of them at least two imports away where there are such, and a commit that is wrongly
+    suspected.
+
+    Observation: the issue and the files; then what each call gave.
+    Actions: calls of the tools; a reply without a call hands the repository in, with the patch that it holds in a
+    fence ```diff, if any.
+    Reward: 1 if the package passes all hidden tests in a fresh sandbox, those that failed and those that
+    passed, else 0.
+    Episode end: a reply without a call, or the turns are used up.
+
+    Args:
+        tool_style: how calls are written, one of ``rlvr.envs.tools.STYLES``.
+        tools_in: ``system`` describes the tools in the system prompt; ``template`` leaves them to the chat template.
+        max_calls: calls an episode may make; the level decides if None.
+        max_output: characters of a call's output that are shown.
+
+    Raises:
+        SandboxUnavailable: no sandbox tier holds on this machine.
+    """
+
+    work = "repair"
+    task = (
+        "You mend a fault in a Python package. You see an issue, and work on the repository with tools. What functions "
+        "must do stands in their docstrings and in docs/; hidden tests check it. Only the package's own folder counts. "
+        "When it is mended, reply without a call: your reply hands the repository in. Instead of calling edit_file you "
+        "may put a unified diff into that reply, between ```diff and ```."
+    )
+
+    def difficulty(self, state: Session[RepoWorld]) -> float:
+        """Modules of the package, times one for each fault and one for each import between it and its symptom."""
+        given = state.world.repository()
+        return float(len(given.package.modules) * sum(1 + fault.distance for fault in given.faults))
+
+    def steps(self, world: RepoWorld) -> Iterator[Call | str]:
+        """See it fail, look at what is named, follow the imports to the fault, mend it, and see it pass."""
+        given, size = world.repository(), SIZES[world.level - 1]
+        if size.distance:
+            yield Call("list_files", {})
+        if size.distance > 1:
+            yield Call("shell", {"command": "git log --oneline -n 5"})
+        for fault in given.faults:
+            look = _look(given, fault, size.names_test, size.tests_fail)
+            yield look
+            for module in _way(given, fault):
+                yield Call("view_file", {"path": given.path(module), "first_line": _line_of(given, fault, module)})
+            old, new = lines_that_differ(given.files[given.path(fault.module)], given.package.modules[fault.module])
+            yield Call("edit_file", {"path": given.path(fault.module), "old": old, "new": new})
+            yield look
+        yield Call("run_tests", {})
+        modules = " and ".join(f"{fault.module}.py" for fault in given.faults)
+        yield f"I have mended {modules}; what the issue shows is right now, and the tests pass."
 
 
 def _look(given: Repository, fault: Fault, names_test: bool, tests_fail: bool) -> Call:
@@ -326,10 +354,11 @@ def _line_of(given: Repository, fault: Fault, module: str) -> int:
     return max(1, given.package.modules[module][: fault.change.start].count("\n") - 30)
 
 
-def _edit(faulty: str, right: str) -> tuple[str, str]:
+def lines_that_differ(faulty: str, right: str) -> tuple[str, str]:
     """The lines that differ, with as many around them as make them the only ones."""
     old, new = faulty.split("\n"), right.split("\n")
-    start = next(index for index, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1])
+    pairs = enumerate(zip(old, new, strict=False))
+    start = next((index for index, pair in pairs if pair[0] != pair[1]), min(len(old), len(new)))
     behind = 0
     while old[-1 - behind] == new[-1 - behind] and behind < min(len(old), len(new)) - start - 1:
         behind += 1

@@ -6,7 +6,10 @@ from rlvr.envs.agentic.repository_texts.matching import matches
 
 
 class Gateway:
-    """Routes by pattern, a limit of calls for each caller, a bucket for all, and a cache of answers."""
+    """Routes by pattern, a limit of calls for each caller, a bucket for all, and a cache of answers.
+
+    The bucket gets one token a second; the cache holds three answers, each for less than 10 seconds.
+    """
 
     def __init__(self, limit: int, seconds: int, capacity: int) -> None:
         self._routes: list[tuple[str, str]] = []

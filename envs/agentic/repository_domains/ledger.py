@@ -30,7 +30,7 @@ class AccountLedger:
         return self.post(parse_day(day), words, {giver: -cents, taker: cents})
 
     def reverse(self, number: int, day: CalendarDay) -> int:
-        """Post the opposite of an entry; KeyError if there is no such entry."""
+        """Post the opposite of an entry, as "reversal of rent"; KeyError if there is no such entry."""
         if not 1 <= number <= len(self._entries):
             raise KeyError(number)
         _, text, lines = self._entries[number - 1]
