@@ -23,7 +23,7 @@ TESTED: Final = 10  # others, on which the same actions are played
 KEPT: Final = 32  # episodes that were paid most, of which later ones are made
 LONGEST: Final = 24  # actions of a solution
 SHARE: Final = 0.9  # of the other tasks on which the same actions are paid
-GAIN: Final = 0.05  # of the range of rewards that they earn there above solutions of other tasks
+GAIN: Final = 0.05  # of the range of rewards that they earn there above twice what solutions of other tasks do
 CUTS: Final = 30  # tries to make a finding shorter
 
 
@@ -47,7 +47,7 @@ def gameability_gap(v: Validation, result: CheckResult) -> None:
     for played in _searched(v, result, learnt, solved):
         share, mean = _elsewhere(v, tested, played.actions)
         result.measured["best share"] = max(result.measured.get("best share", 0.0), round(share, 2))
-        if share < SHARE or mean <= v.wrong_pay + GAIN * v.width:
+        if share < SHARE or mean <= 2 * max(0.0, v.wrong_pay) + GAIN * v.width:
             continue
         played = _shorter(v, tested, played)
         share, mean = _elsewhere(v, tested, played.actions)
