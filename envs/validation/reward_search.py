@@ -52,9 +52,9 @@ def gameability_gap(v: Validation, result: CheckResult) -> None:
         played = _shorter(v, tested, played)
         share, mean = _elsewhere(v, tested, played.actions)
         if v.shown(played, v.paid):
-            said = ", ".join(repr(action[:40]) for action in played.actions[:3])
-            text = f"{said}, found by a search, is paid {played.total:g} at {played.ref}, and {mean:.2g} on {share:.0%}"
-            text += f" of other tasks; solutions of others are paid {v.wrong_pay:.2g} there"
+            words = ", ".join(repr(action[:40]) for action in played.actions[:3])
+            text = f"{words}, found by a search, is paid {played.total:g} at {played.ref}, and {mean:.2g} on "
+            text += f"{share:.0%} of other tasks; solutions of others are paid {v.wrong_pay:.2g} there"
             severity: Any = "high" if mean >= 0.5 * v.range.high else "medium"
             result.add("search", text, severity=severity, replay=played.replay, share=share, pay=mean)
             return
@@ -143,9 +143,9 @@ def _shorter(v: Validation, tested: Sequence[ValidationEpisode], found: Validati
             actions = fewer
     for at, action in enumerate(actions):
         pieces = action.split(" ")
-        for place in reversed(range(len(pieces))):
+        for index in reversed(range(len(pieces))):
             tries -= 1
-            rest = pieces[:place] + pieces[place + 1 :]
+            rest = pieces[:index] + pieces[index + 1 :]
             if rest and tries > 0 and holds([*actions[:at], " ".join(rest), *actions[at + 1 :]]):
                 pieces = rest
         actions[at] = " ".join(pieces)

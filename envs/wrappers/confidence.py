@@ -74,9 +74,9 @@ class ConfidenceReward(TextWrapper):
             raise ValueError(f"{self.env} says nothing of success: there is no verdict to be sure of")
         success = float(verdict.success)
         added = -1.0 if stated is None else -((stated - success) ** 2)
-        said = {} if stated is None else {"confidence": stated}
+        part = {} if stated is None else {"confidence": stated}
         reward = float(reward) + added
-        paid = verdict.replace(reward=reward, parts={**verdict.parts, **said, "calibration": added})
+        paid = verdict.replace(reward=reward, parts={**verdict.parts, **part, "calibration": added})
         return observation, reward, terminated, truncated, {**info, "verdict": paid}
 
     def solve(self) -> str:
