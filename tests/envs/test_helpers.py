@@ -37,7 +37,7 @@ def test_options_of_reset_are_copied_and_an_unknown_one_is_refused():
 
 
 def test_what_is_inside_of_an_environment():
-    made = gym.make("rlvr/Countdown-v0")
+    made = gym.make("rlvr/Countdown-v0", disable_env_checker=False)
     assert made is not made.unwrapped
     assert without_checkers(made) is made.unwrapped
     limited = LengthLimit(made, reply=100)
