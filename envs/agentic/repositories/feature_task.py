@@ -45,13 +45,12 @@ class RepoFeature(RepositoryTask):
     def difficulty(self, state: Session[RepoWorld]) -> float:
         """Lines of code that are missing, times the modules that lack some."""
         given = state.world.repository()
-        missing = [
-            line
+        lines = sum(
+            max(0, after.count("\n") - before.count("\n"))
             for module in given.missing
             for before, after in _changes(given.files.get(given.path(module), ""), given.package.modules[module])
-            for line in range(after.count("\n") - before.count("\n"))
-        ]
-        return float(len(given.missing) * len(missing))
+        )
+        return float(len(given.missing) * lines)
 
     def steps(self, world: RepoWorld) -> Iterator[Call | str]:
         """Look at each module, write what it lacks, run the examples, and see that the tests pass."""

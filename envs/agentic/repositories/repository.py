@@ -100,7 +100,6 @@ class Repository(NamedTuple):
         failing: how many of the hidden programs fail at the start; these come first.
         commits: the history.
         missing: the definitions that each module lacks, where a feature is asked for.
-        missing: the definitions that each module lacks, where a feature does.
     """
 
     package: Package
