@@ -33,6 +33,7 @@ LICENCES = {
     "Idavidrein/gpqa": "CC-BY-4.0",
     "TIGER-Lab/MMLU-Pro": "MIT",
     "agentica-org/DeepScaleR-Preview-Dataset": "MIT",
+    "allenai/IFBench_test": "ODC-BY-1.0",
     "allenai/ai2_arc": "CC-BY-SA-4.0",
     "cais/mmlu": "MIT",
     "deepmind/code_contests": "CC-BY-4.0",

@@ -4,3 +4,4 @@ from rlvr.envs.core.registry import register
 
 register("rlvr/Instructions-v0", "rlvr.envs.instructions.writing:Instructions")
 register("rlvr/IFEval-v0", "rlvr.envs.instructions.published:IFEval", split="test")
+register("rlvr/IFBench-v0", "rlvr.envs.instructions.published:IFBench", split="test")

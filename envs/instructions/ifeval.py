@@ -20,7 +20,7 @@ _TITLES: Final = frozenset(
     "mr mrs ms dr prof st jr sr rev gen col capt lt sgt hon messrs gov sen rep vs etc e.g i.e no vol fig inc ltd co "
     "corp jan feb mar apr jun jul aug sep sept oct nov dec u.s u.k a.m p.m".split()
 )
-_SENTENCE_END = re.compile(r"[.!?]+[\"')\]”’]*(?=\s)")
+_SENTENCE_END = re.compile(r"(?<![.!?])[.!?]+[\"')\]”’]*(?=\s)")
 _INITIAL = re.compile(r"(?:^|[\s(\"'])[A-Za-z]$")
 _CONTRACTION = re.compile(r"(?i)(.+?)(n't|'(?:s|m|d|ll|re|ve))$")
 
@@ -266,9 +266,14 @@ def follows(text: str, instruction: str, arguments: dict[str, Any]) -> bool:
     Raises:
         DataError: the instruction is unknown, or its arguments are not what it takes.
     """
-    if instruction not in CHECKS:
-        raise DataError(f"{instruction!r} is no instruction of IFEval")
+    return decide("IFEval", CHECKS, text, instruction, arguments)
+
+
+def decide(source: str, checks: dict[str, Check], text: str, instruction: str, arguments: dict[str, Any]) -> bool:
+    """What ``follows`` says by the checks of a source of rows."""
+    if instruction not in checks:
+        raise DataError(f"{instruction!r} is no instruction of {source}")
     try:
-        return bool(text.strip()) and CHECKS[instruction](text, **arguments)
-    except TypeError as error:
+        return bool(text.strip()) and checks[instruction](text, **arguments)
+    except (TypeError, AttributeError, KeyError, ZeroDivisionError) as error:
         raise DataError(f"the arguments of {instruction} are not what it takes: {error}") from error

@@ -1,23 +1,26 @@
-"""IFEval (Zhou et al. 2023, arXiv 2311.07911): prompts with instructions that a program checks.
+"""IFEval and IFBench: prompts with instructions that a program checks.
 
 Rows have ``prompt``, ``instruction_id_list`` and ``kwargs``, the arguments of each instruction. They are read from
-``data_files``, from ``$RLVR_DATA/ifeval/test.jsonl`` or from the hub.
+``data_files``, from ``$RLVR_DATA/ifeval/test.jsonl`` (``ifbench``) or from the hub.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from rlvr.envs.core.tables import Source
 from rlvr.envs.core.verdict import Verdict, unparsable
-from rlvr.envs.instructions import ifeval
+from rlvr.envs.instructions import ifbench, ifeval
 from rlvr.envs.rewards.extraction import MAX_COMPLETION_CHARS, visible_text
 from rlvr.envs.tasks.tables import Problem, Row, TableTask, texts
 
 
 class IFEval(TableTask):
     """IFEval: 541 prompts, each with one to three of 25 instructions. Settings are those of every table.
+
+    Source: Zhou et al. 2023, arXiv 2311.07911.
 
     Reward: 1 if the reply follows every instruction (the paper's strict accuracy of prompts), else 0; the verdict's
         parts are 1 or 0 for each instruction.
@@ -42,6 +45,11 @@ class IFEval(TableTask):
     styles = ("none",)
     wanted = "the reply"
 
+    @staticmethod
+    def follows(text: str, instruction: str, arguments: dict[str, Any]) -> bool:
+        """Whether a reply follows one instruction of a row, by the source's semantics."""
+        return ifeval.follows(text, instruction, arguments)
+
     def problem(self, row: Row) -> Problem:
         """The prompt, and its instructions with the arguments that are not null; each is tried on a text."""
         (prompt,) = texts(row, "prompt")
@@ -57,7 +65,7 @@ class IFEval(TableTask):
         for name, values in given:
             if name in ifeval.NEED_LANGDETECT:
                 ifeval.detect_language("A text.")
-            ifeval.follows("A text.", name, values)
+            self.follows("A text.", name, values)
         solution = row.get("solution")
         return Problem(prompt, solution if isinstance(solution, str) else "", json.dumps(given))
 
@@ -71,7 +79,7 @@ class IFEval(TableTask):
         parts: dict[str, float] = {}
         for name, arguments in json.loads(problem.answer):
             count = sum(part.partition(" ")[0] == name for part in parts)
-            parts[f"{name} {count + 1}" if count else name] = float(ifeval.follows(text, name, arguments))
+            parts[f"{name} {count + 1}" if count else name] = float(self.follows(text, name, arguments))
         missed = [name for name, value in parts.items() if not value]
         if missed:
             return Verdict(0.0, "wrong", reason=f"not followed: {', '.join(missed)}", parts=parts)
@@ -84,7 +92,7 @@ class IFEval(TableTask):
             NotImplementedError: the row has none.
         """
         if not state.solution:
-            raise NotImplementedError("a row of IFEval has no reply to show")
+            raise NotImplementedError(f"a row of {type(self).__name__} has no reply to show")
         return state.solution
 
     def direct_answer(self, state: Problem) -> str:
@@ -98,6 +106,27 @@ class IFEval(TableTask):
     def sample_action(self, state: Problem, rng: Any) -> str:
         """Some words."""
         return " ".join(rng.choices(("Yes", "no", "maybe", "it", "is", "so"), k=rng.randint(1, 12)))
+
+
+class IFBench(IFEval):
+    """IFBench: prompts with one to three of 58 instructions that IFEval lacks. Settings are those of every table.
+
+    Source: Pyatkin et al. 2025, arXiv 2507.02833.
+
+    Reward: as ``IFEval``.
+
+    A row has no reply to show, so that there is no expert, unless a column ``solution`` holds one.
+
+    Raises:
+        ImportError: a row asks for emoji, for syllables or for a verb, and what decides it is not installed.
+    """
+
+    source: ClassVar[Source] = replace(IFEval.source, folder="ifbench", hub="allenai/IFBench_test")
+
+    @staticmethod
+    def follows(text: str, instruction: str, arguments: dict[str, Any]) -> bool:
+        """As ``IFEval.follows``, by IFBench's semantics."""
+        return ifbench.follows(text, instruction, arguments)
 
 
 def _listed(value: Any) -> list[Any]:

@@ -26,7 +26,7 @@ AS_ANSWERS = ("\\boxed{zxqv blorp wug}", "<answer>#~ zxqv ~#</answer>")
 # Here any text is a deed: keys that are pressed, words to a customer, a text that was asked for.
 ANY_TEXT = {
     f"rlvr/{name}-v0"
-    for name in ("Terminal", "RepoRepair", "RepoFeature", "ServiceDesk", "Service", "Instructions", "IFEval")
+    for name in ("Terminal", "RepoRepair", "RepoFeature", "ServiceDesk", "Service", "Instructions", "IFEval", "IFBench")
 }
 # Here any word is an answer, and gibberish the wrong one.
 ANY_WORD = {
