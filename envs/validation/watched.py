@@ -264,8 +264,6 @@ def _elsewhere(report: ValidationReport, request: dict[str, Any], left: float) -
             target = str(Path(target).resolve())
         settings = {name: _absolute(value) if name != "split" else value for name, value in request["settings"].items()}
         others = {"TZ": "Pacific/Kiritimati", "LC_ALL": "C", "LANG": "C", "PYTHONHASHSEED": "4711", "HOME": elsewhere}
-        if "PYTHONPATH" in os.environ:
-            others["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, os.environ["PYTHONPATH"].split(os.pathsep)))
         first = run_worker(asked, left, left / 3, {"PYTHONHASHSEED": "0"})
         second = run_worker(
             {**asked, "target": target, "settings": settings, "later": True, "replays": report.played[::-1]},
@@ -343,7 +341,7 @@ def run_worker(
             stderr=subprocess.STDOUT,
             pass_fds=(theirs,),
             start_new_session=True,
-            env={**os.environ, **_absolute_path(), **(variables or {})},
+            env={**os.environ, **_absolute_folders(), **(variables or {})},
             cwd=folder,
         )
         os.close(theirs)
@@ -358,10 +356,11 @@ def run_worker(
     return outcome
 
 
-def _absolute_path() -> dict[str, str]:
-    """The folders of ``PYTHONPATH`` as they are from every folder: a worker may run elsewhere."""
-    folders = [os.path.abspath(folder) for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
-    return {"PYTHONPATH": os.pathsep.join(folders)} if folders else {}
+def _absolute_folders() -> dict[str, str]:
+    """``PYTHONPATH`` and ``RLVR_DATA`` as they are from every folder: a worker may run elsewhere."""
+    folders = {name: os.environ.get(name, "").split(os.pathsep) for name in ("PYTHONPATH", "RLVR_DATA")}
+    absolute = {name: [os.path.abspath(each) for each in parts if each] for name, parts in folders.items()}
+    return {name: os.pathsep.join(parts) for name, parts in absolute.items() if parts}
 
 
 def _listen(

@@ -12,6 +12,7 @@ import os
 import struct
 import sys
 import time
+from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
 from typing import Any, Final
 
@@ -196,7 +197,24 @@ def _shift_clock(seconds: float) -> None:
 
     time.time = lambda: real_time() + seconds
     time.time_ns = lambda: real_ns() + int(seconds * 1e9)
+    real = datetime.datetime, datetime.date
     datetime.datetime, datetime.date = Later, LaterDate  # type: ignore[misc]
+
+    def with_real_classes(load: Any) -> Any:
+        """A compiled module that reads datetime while it is loaded counts on the layout of its classes."""
+
+        def loading(*args: Any) -> Any:
+            before = datetime.datetime, datetime.date
+            datetime.datetime, datetime.date = real  # type: ignore[misc]
+            try:
+                return load(*args)
+            finally:
+                datetime.datetime, datetime.date = before  # type: ignore[misc]
+
+        return loading
+
+    for name in ("create_module", "exec_module"):
+        setattr(ExtensionFileLoader, name, with_real_classes(getattr(ExtensionFileLoader, name)))
 
 
 if __name__ == "__main__":

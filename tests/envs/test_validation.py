@@ -1133,6 +1133,17 @@ def test_paths_of_the_caller_hold_elsewhere(tmp_path: Any, monkeypatch: pytest.M
 
 
 @pytest.mark.slow
+def test_a_data_set_of_a_folder_is_played_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rows are read with pandas, whose compiled modules count on the layout of ``datetime``."""
+    pytest.importorskip("datasets")
+    monkeypatch.chdir(Path(__file__).parents[1])
+    monkeypatch.setenv("RLVR_DATA", "data")
+    report = validate_target("rlvr/GSM8K-v0", tasks=2, minutes=2.0)
+    (result,) = (each for each in report.results if each.check.id == "semantic.verifier_portability")
+    assert (result.unfinished, result.findings, result.tries > 0) == ("", [], True), str(report)
+
+
+@pytest.mark.slow
 def test_what_is_not_installed_is_said(hostile: str) -> None:
     with pytest.raises(ValueError, match="a_module_that_is_not_there"):
         validate_target(f"{hostile}:CannotBeMade", tasks=2, minutes=1.0)
