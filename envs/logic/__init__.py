@@ -4,6 +4,7 @@ from rlvr.envs.core.registry import register
 
 register("rlvr/TruthCount-v0", "rlvr.envs.logic.propositional:TruthCount")
 register("rlvr/Satisfiability-v0", "rlvr.envs.logic.propositional:Satisfiability")
+register("rlvr/UnsatisfiableCore-v0", "rlvr.envs.logic.propositional:UnsatisfiableCore")
 register("rlvr/Entailment-v0", "rlvr.envs.logic.propositional:Entailment")
 register("rlvr/ForwardChaining-v0", "rlvr.envs.logic.propositional:ForwardChaining")
 register("rlvr/KnightsAndKnaves-v0", "rlvr.envs.logic.islanders:KnightsAndKnaves")

@@ -6,8 +6,10 @@ Observation: formulas, clauses or rules, and what is asked of them.
 from __future__ import annotations
 
 import random
-from functools import cache
+from collections.abc import Iterable, Sequence
+from functools import cache, reduce
 from itertools import product
+from operator import and_, or_
 from typing import Any, ClassVar
 
 from rlvr.envs.logic import workings
@@ -20,12 +22,13 @@ Formula = Any
 OPERATORS = ("and", "or", "xor", "implies", "iff")
 
 
-def columns(count: int) -> list[int]:
+@cache
+def columns(count: int) -> tuple[int, ...]:
     """The truth table of each of ``count`` variables: bit r of a mask is its value in row r."""
-    return [sum(1 << row for row in range(1 << count) if row >> index & 1) for index in range(count)]
+    return tuple(sum(1 << row for row in range(1 << count) if row >> index & 1) for index in range(count))
 
 
-def table(formula: Formula, variables: list[int], every: int) -> int:
+def table(formula: Formula, variables: Sequence[int], every: int) -> int:
     """The truth table of a formula as a mask of rows; ``every`` has a 1 for each row."""
     if isinstance(formula, int):
         return variables[formula]
@@ -85,6 +88,22 @@ def pair_formulas(count: int) -> tuple[tuple[str, int], ...]:
     )
 
 
+def clause_table(clause: Iterable[int], count: int) -> int:
+    """The truth table of a clause over so many variables; literal -3 is the third variable, negated."""
+    every, variables = (1 << (1 << count)) - 1, columns(count)
+    parts = (variables[n - 1] if n > 0 else every ^ variables[-n - 1] for n in clause)
+    return reduce(or_, parts, 0)
+
+
+def models(tables: Iterable[int], count: int) -> int:
+    """The rows in which all of these truth tables over so many variables are true, as a mask."""
+    return reduce(and_, tables, (1 << (1 << count)) - 1)
+
+
+def _clause(clause: Iterable[int]) -> str:
+    return " or ".join(f"x{n}" if n > 0 else f"not x{-n}" for n in clause)
+
+
 class TruthCount(ExactAnswerTask):
     """Count the models of a formula.
 
@@ -123,7 +142,7 @@ class Satisfiability(CheckedAnswerTask):
             clause = tuple(sorted(n * rng.choice((-1, 1)) for n in rng.sample(range(1, count + 1), 3)))
             if any(truth[abs(n) - 1] == (n > 0) for n in clause):
                 clauses[clause] = None
-        lines = "\n".join(" or ".join(f"x{n}" if n > 0 else f"not x{-n}" for n in clause) for clause in clauses)
+        lines = "\n".join(map(_clause, clauses))
         gold = "".join("1" if value else "0" for value in truth)
         text = f"Find values of x1 to x{count} that make every line true:\n{lines}\n"
         text += f"Answer with {count} digits, the values of x1, x2, x3, ... in this order: 1 for true, 0 for false."
@@ -146,6 +165,60 @@ class Satisfiability(CheckedAnswerTask):
         for clause in clauses:
             if not any((digits[abs(n) - 1] == "1") == (n > 0) for n in clause):
                 return f"the clause of {listed(f'x{abs(n)}' for n in clause)} is false"
+        return None
+
+
+class UnsatisfiableCore(CheckedAnswerTask):
+    """Find lines that contradict one another, none of which can be left out: a minimal unsatisfiable core.
+
+    Levels 1 to 5: cores of 3, 4 to 5, 6 to 7, 8 to 10 and 11 to 15 among up to 8, 12, 16, 22 and 30 lines of one to
+    three literals over 5, 5, 6, 7 and 9 variables.
+    """
+
+    def ask(self, rng: random.Random, level: int) -> Question:
+        """Random clauses up to the one with which no values are left, and what is left of them by leaving out."""
+        count, most = (5, 5, 6, 7, 9)[level - 1], (8, 12, 16, 22, 30)[level - 1]
+        least, largest = ((3, 3), (4, 5), (6, 7), (8, 10), (11, 15))[level - 1]
+        widths = ((1, 2, 2), (1, 2, 2, 2, 3), (2, 2, 3))[min(level, 3) - 1]
+        core: list[int] = []
+        while not least <= len(core) <= largest:
+            clauses: dict[tuple[int, ...], int] = {}
+            while len(clauses) < most and models(clauses.values(), count):
+                names = rng.sample(range(1, count + 1), rng.choice(widths))
+                clause = tuple(sorted(n * rng.choice((-1, 1)) for n in names))
+                clauses[clause] = clause_table(clause, count)
+            if models(clauses.values(), count) or 4 * len(clauses) < 3 * most:
+                continue
+            shuffled = rng.sample(sorted(clauses), len(clauses))
+            core = list(range(len(shuffled)))
+            for line in rng.sample(core, len(core)):
+                rest = [other for other in core if other != line]
+                if not models((clauses[shuffled[other]] for other in rest), count):
+                    core = rest
+        lines = "\n".join(f"{number}. {_clause(clause)}" for number, clause in enumerate(shuffled, 1))
+        text = f"No values of x1 to x{count} make all of these lines true:\n{lines}\n"
+        text += "Name lines that already cannot be true together, but could without any one of them. "
+        text += "Answer with their numbers."
+        return Question(text, (count, tuple(shuffled)), answer_text=listed(line + 1 for line in core))
+
+    def explain(self, state: Question) -> str:
+        """Why the lines cannot hold together, and values that make all but one of them true, for each of them."""
+        return workings.unsatisfiable_core(state.text, state.answer_text)
+
+    def check(self, question: Question, answer: str) -> str | None:
+        """Any minimal core is right; else values that make its lines true are shown, or a line that is not needed."""
+        count, clauses = question.answer
+        words = [word for word in items(answer) if word not in ("line", "lines", "and")]
+        named = {int(word) for word in words if word.isdecimal()}
+        if len(named) != len(words) or not named <= set(range(1, len(clauses) + 1)):
+            raise ValueError(f"the answer is not a list of different numbers from 1 to {len(clauses)}")
+        tables = {number: clause_table(clauses[number - 1], count) for number in sorted(named)}
+        if row := models(tables.values(), count):
+            last = row.bit_length() - 1
+            return f"these lines are true with {listed(f'x{n + 1} = {last >> n & 1}' for n in range(count))}"
+        for number in tables:
+            if not models((mask for other, mask in tables.items() if other != number), count):
+                return f"line {number} is not needed"
         return None
 
 

@@ -276,6 +276,18 @@ def satisfiability(text: str, answer: str) -> tuple[str, str]:
     return "\n".join(lines), "".join(str(int(true)) for true in value.values())
 
 
+def unsatisfiable_core(text: str, answer: str) -> str:
+    """The search that fails on the lines of the answer, and what makes the others true without each of them."""
+    written = dict(line.split(". ", 1) for line in text.split("\n")[1:-1])
+    core = {number: written[number].split(" or ") for number in answer.split(", ")}
+    lines = [f"Of the lines {in_a_row(core)} alone:", *searched([*core.values()], {})[0], "So none is left."]
+    for number in core:
+        _, values = searched([clause for other, clause in core.items() if other != number], {})
+        shown = in_a_row(f"{name} = {int(true)}" for name, true in sorted((values or {}).items()))
+        lines.append(f"Without line {number}: {shown}.")
+    return "\n".join(lines)
+
+
 # relations
 
 

@@ -91,6 +91,32 @@ def test_satisfying_assignments_are_those_that_make_each_line_true(seed, level):
 
 @given(SEEDS, LEVELS)
 @settings(max_examples=60, deadline=None)
+def test_a_core_has_no_model_and_one_without_each_of_its_lines(seed, level):
+    task, rng = propositional.UnsatisfiableCore(), random.Random(seed)
+    question = task.ask(rng, level)
+    lines = [
+        [(int(n), not no) for no, n in re.findall(r"(not )?x(\d+)", line)] for line in question.text.split("\n")[1:-1]
+    ]
+    worlds = list(product((False, True), repeat=question.answer[0]))
+
+    def holds_together(numbers):
+        return any(all(any(world[n - 1] == true for n, true in lines[k - 1]) for k in numbers) for world in worlds)
+
+    gold = {int(number) for number in question.answer_text.split(", ")}
+    every = range(1, len(lines) + 1)
+    for named in (gold, set(every), *(gold ^ {rng.choice(every)} for _ in range(4)), {1}):
+        core = not holds_together(named) and all(holds_together(named - {number}) for number in named)
+        if named:
+            answer = ", ".join(map(str, rng.sample(sorted(named), len(named))))
+            assert (task.check(question, answer) is None) == core
+    assert task.check(question, f"Lines {question.answer_text.replace(', ', ' and ')}") is None
+    for answer in ("0", str(len(lines) + 1), "1, 1", "x1", "1.5"):
+        with pytest.raises(ValueError, match=r"list of (different numbers from 1 to|words)"):
+            task.check(question, answer)
+
+
+@given(SEEDS, LEVELS)
+@settings(max_examples=60, deadline=None)
 def test_forward_chaining_reaches_what_follows(seed, level):
     question = propositional.ForwardChaining().ask(random.Random(seed), level)
     rules = [
