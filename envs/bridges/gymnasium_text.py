@@ -151,7 +151,10 @@ class GymnasiumText(BridgedTask[gym.Env[Any, Any]]):
         settings = self.settings[level - 1]
         make = maker_named(self.env) if isinstance(self.env, str) and code_allowed() else None
         if make is not None or not isinstance(self.env, str):
-            made = (make or self.env)(**settings)  # type: ignore[operator]
+            maker: Any = make or self.env
+            if fault := _misfit(maker, settings):
+                raise ValueError(f"{self.name_of} cannot be made: {fault}")
+            made = maker(**settings)
             if not isinstance(made, gym.Env):
                 raise ValueError(f"{self.name_of} makes {type(made).__name__}, and not a gymnasium.Env")
             return made
@@ -324,6 +327,17 @@ def _require_allowed(space: gym.spaces.Text, text: str) -> None:
     if not space.min_length <= len(text) <= space.max_length:
         least = f"{space.min_length} to {space.max_length}"
         raise NoAction(f"{text[:60]!r} is no action: it has {len(text)} characters, and an action has {least}")
+
+
+def _misfit(maker: Callable[..., Any], settings: Mapping[str, Any]) -> str:
+    """Why a function cannot be called with settings; "" where it can, or where its parameters are not known."""
+    try:
+        inspect.signature(maker).bind(**settings)
+    except TypeError as error:
+        return str(error)
+    except ValueError:
+        pass
+    return ""
 
 
 def _first_paragraph(kind: type) -> str:
