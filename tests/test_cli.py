@@ -154,6 +154,10 @@ def test_a_folder_that_is_not_there_is_said_so(capsys, tmp_path, monkeypatch, co
             "line 1 of theirs.jsonl is not an episode: it has neither env_id nor turns; logs of other tools are "
             "read by `rlvr view` and `rlvr export`",
         ),
+        (("train", "--env", GUESS), "--env takes JSON, and --env.id VALUE one of its fields"),
+        (("train", "--warm-start", "yes"), "--warm-start takes JSON, and --warm-start.steps VALUE one of its fields"),
+        (("train", "--warm-start", 20), "warm_start has fields of its own, such as warm_start.steps, and is no 20"),
+        (("train", "--overrides", "kl"), "--overrides takes JSON"),
         (("train", "--env.id", "GuesNumber"), f"there is no environment 'GuesNumber'; did you mean {GUESS}?"),
     ],
 )

@@ -344,6 +344,9 @@ def explain(error: ValidationError) -> str:
 def _explain_one(detail: dict[str, Any]) -> str:
     *section, name = detail["loc"] or ("config",)
     where = ".".join(map(str, (*section, name)))
+    if detail["type"] == "model_type" and where in TrainConfig.model_fields:
+        first = next(iter(getattr(TrainConfig.model_fields[where].annotation, "model_fields", ())), "")
+        return f"{where} has fields of its own, such as {where}.{first}, and is no {detail['input']!r}"
     if detail["type"] != "extra_forbidden":
         message = str(detail["msg"]).removeprefix("Value error, ")
         # one of ours, which names what was given

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -88,9 +89,21 @@ def parse(arguments: Sequence[str], more_flags: Sequence[str] = ()) -> tuple[Tra
     except ValidationError as error:
         raise ConfigError(explain(error)) from error
     except (SettingsError, RecursionError) as error:  # JSON in a flag
-        raise ConfigError(" ".join(str(error).split())[:300]) from None
+        raise ConfigError(_no_section(error)) from None
     fields = {name: getattr(flags, name) for name in TrainConfig.model_fields}
     return TrainConfig(**fields | {"env": flags.env.model_copy(update={"id": full_id(flags.env.id)})}), False
+
+
+def _no_section(error: Exception) -> str:
+    """What to type for a flag whose value is no JSON: `--env ID` is `--env.id ID`."""
+    text = " ".join(str(error).split())[:300]
+    found = re.match(r'(?:error parsing value for field "|Parsing error encountered for )(\w+)', text)
+    if found is None or found[1] not in TrainConfig.model_fields or "recursion" in text:
+        return text
+    flag = f"--{found[1].replace('_', '-')}"
+    section = TrainConfig.model_fields[found[1]].annotation
+    first = next(iter(getattr(section, "model_fields", ())), "")
+    return f"{flag} takes JSON" + f", and {flag}.{first} VALUE one of its fields" * bool(first)
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
