@@ -131,6 +131,14 @@ def test_ci_runs_what_a_person_runs():
         run(bash, "-n", script, cwd=ROOT)
 
 
+def test_packages_are_there_when_they_are_named():
+    """`import rlvr` alone stays light; nothing of training is loaded before it is asked for."""
+    program = "import sys, rlvr; assert not {'rlvr.agents', 'rlvr.adapters'} & set(sys.modules); "
+    program += "print(rlvr.agents.RandomAgent.__name__, rlvr.adapters.__name__, rlvr.algorithms.__name__)"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["RandomAgent", "rlvr.adapters", "rlvr.algorithms"]
+
+
 def test_every_dependency_is_pinned_to_a_version_that_is_allowed_on_every_machine():
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pins = [line.split("==") for line in lines if line and not line.startswith("#")]

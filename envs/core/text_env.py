@@ -147,11 +147,14 @@ class TextEnv(gym.Env[Any, str]):
             else:
                 split, level, index = self._checked_options(options)
         if seed is not None:
-            seed = operator.index(seed)
-            if seed < 0:
-                raise gym.error.Error(f"seed must be a whole number from 0, got {seed}")
-            self._generator, self._np_random_seed = None, seed
-            self._seed, self._next_index = seed, 0
+            try:
+                number = operator.index(seed)
+            except TypeError:
+                number = -1
+            if number < 0:
+                raise gym.error.Error(f"seed must be a whole number from 0, got {seed!r}")
+            self._generator, self._np_random_seed = None, number
+            self._seed, self._next_index = number, 0
         elif self._seed is None:
             self._seed = secrets.randbits(32)
         size = task.size

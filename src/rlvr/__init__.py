@@ -27,11 +27,14 @@ if _typing.TYPE_CHECKING:
     from rlvr.envs.rewards import register_grader as register_grader
     from rlvr.envs.tools import register_tool as register_tool
 else:
-    # what `import rlvr` does without until it is used, and where it is
+    # what `import rlvr` does without until it is used: packages, and names with where they are
+    _PACKAGES = ("adapters", "agents", "algorithms")
     _LATER = {"connect": "rlvr.adapters", "register_grader": "rlvr.envs.rewards", "register_tool": "rlvr.envs.tools"}
 
     def __getattr__(name: str) -> object:
-        """Imports a name of `_LATER`."""
+        """Imports a package of `_PACKAGES`, or a name of `_LATER`."""
+        if name in _PACKAGES:
+            return _import_module(f"rlvr.{name}")
         if name in _LATER:
             return globals().setdefault(name, getattr(_import_module(_LATER[name]), name))
         from rlvr.envs.core.hints import did_you_mean
