@@ -252,7 +252,7 @@ Three findings below it were looked at twice, and the checks mended for everybod
 - *In Debate random play reaches the maximum in 58 % of the episodes*: 7 of 12 in an even game. More than a half counts
   from two sigma on.
 
-Measured before the checks with the numbers 18, 19, 28, 35, 39 and 42 were there: {early}. Where actions are 0, they
+Measured before all of the checks were there: {early}. Where actions are 0, they
 were not counted yet. About half of the records are older than the last mend of the validator's cost, by which long
 episodes take a sixth of the time.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, deque
-from itertools import pairwise
+from itertools import pairwise, permutations
 from math import prod
 
 import gymnasium as gym
@@ -31,14 +31,15 @@ from rlvr.envs.games.sokoban import Sokoban
 from rlvr.envs.games.taxi import Taxi
 from rlvr.envs.games.two_player import ConnectFour, Nim, TicTacToe, losing
 from rlvr.envs.games.water_jugs import WaterJugs
+from rlvr.envs.games.water_sort import WaterSort
 from rlvr.envs.games.word_ladder import WordLadder, steps
 
 GAMES = {
     game: game()
     for game in (
         Sokoban, SlidingPuzzle, Game2048, HanoiGame, PegJump, LightsOutGame, FloodIt, RushHour, FrozenLake, KeyDoor,
-        FogMaze, Nim, TicTacToe, ConnectFour, WaterJugs, RiverCrossing, Snake, WordLadder,
-        Taxi,
+        FogMaze, Nim, TicTacToe, ConnectFour, WaterJugs, WaterSort, RiverCrossing, Snake,
+        WordLadder, Taxi,
     )
 }  # fmt: skip
 SURE = [game for game in GAMES.values() if game.always_solvable]
@@ -322,6 +323,33 @@ class JugPlay(Played):
     def sound(self, board):
         assert all(0 <= amount <= size for amount, size in zip(board.amounts, board.sizes, strict=True))
         assert board.tap or sum(board.amounts) == sum(self.start.amounts)
+
+
+class SortPlay(Played):
+    game = GAMES[WaterSort]
+
+    def sound(self, board):
+        assert sorted(unit for tube in board.tubes for unit in tube) == sorted(
+            unit for tube in self.start.tubes for unit in tube
+        )
+        assert all(len(tube) <= board.height for tube in board.tubes)
+        alone = all(len({*tube}) == 1 and len(tube) == board.height for tube in board.tubes if tube)
+        assert self.game.reached(board) == alone
+
+    def moved(self, before, move, after):
+        """Pours unit by unit, as the words of the game say."""
+        poured = {}
+        for source, target in permutations(range(len(before.tubes)), 2):
+            tubes = [[*tube] for tube in before.tubes]
+            one, other = tubes[source], tubes[target]
+            colour = one[-1] if one else None
+            if not other or other[-1] == colour:
+                while one and one[-1] == colour and len(other) < before.height:
+                    other.append(one.pop())
+            if one != [*before.tubes[source]]:
+                poured[f"{source + 1} {target + 1}"] = tuple(map(tuple, tubes))
+        assert set(self.game.legal(before)) == {*poured}
+        assert after.tubes == poured[move]
 
 
 class RiverPlay(Played):
@@ -660,3 +688,12 @@ def test_a_board_of_2048_that_begins_a_task_of_one_split_begins_none_of_another(
     assert all(len(some) > 50 for some in boards.values())
     assert not boards["train"] & boards["test"]
     assert not boards["train"] & boards["validation"]
+
+
+def test_a_rack_with_other_colours_is_the_same_task():
+    game = GAMES[WaterSort]
+    board = dealt(game, 1, 3)
+    assert game.identity(board._replace(names=board.names[::-1])) == game.identity(board)
+    other = board._replace(tubes=tuple(tuple(len(board.names) - 1 - unit for unit in tube) for tube in board.tubes))
+    assert game.identity(other) == game.identity(board)
+    assert len({game.identity(dealt(game, seed, 1)) for seed in range(200)}) == 200
