@@ -26,7 +26,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -41,6 +41,8 @@ MAX_FILES = 2_000
 MAX_BYTES = 16 << 20  # of all files
 SKIPPED = (".git", "__pycache__")  # folders that no verifier reads
 TAIL_LINES = 20  # of what the program prints, for the reason of a verdict
+TAIL = 150  # characters of them: the last, since a verdict cuts a longer reason in its middle
+NOT_STARTED = 126  # and 127, as shells say it; above stand the signals that ended what a shell started
 MARK = "RLVR_PROGRAM"
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
@@ -81,8 +83,10 @@ class ProgramJob:
 class ProgramHarness:
     """A harness for `rlvr.adapters.serving.policy_endpoint.HarnessEnv`: plays tasks by starting a program for each.
 
-    An episode is not valid where the program ends with a status other than 0 (``env_error``, with its last lines), or
-    not within ``seconds`` (``timeout``). With the episode end the program and what it has started.
+    An episode is not valid where the program does not end within ``seconds`` (``timeout``), or where this machine is
+    at fault (``env_error``, with the program's last words): it cannot be started (status 126, 127), a signal ends it,
+    or it ends with a status other than 0 and its last request has no reply. With any other status it has ended on what
+    the policy wrote, and its files are graded as they stand. With the episode end the program and what it has started.
 
     Args:
         env_id: the environment whose tasks are worked on; its task has ``workspace`` and ``judge_files``, as that of
@@ -130,18 +134,19 @@ class ProgramHarness:
                 job = ProgramJob(observation, Path(scratch, "work"), Path(scratch, "home"), connection)
                 job.home.mkdir()
                 _write(job.folder, inner.task.workspace(state))
-                if fault := self._run(job):
-                    return fault
+                ending = self._run(job)
+                if isinstance(ending, Verdict):
+                    return ending
                 files = _read(job.folder)
             if isinstance(files, str):
                 return wrong(reason=files)
             verdict: Verdict = inner.task.judge_files(state, files)
-            return verdict
+            return replace(verdict, reason=f"{verdict.reason}; {ending}") if ending else verdict
         finally:
             env.close()
 
-    def _run(self, job: ProgramJob) -> Verdict | None:
-        """Run the program to its end; why the episode is not valid, or None."""
+    def _run(self, job: ProgramJob) -> Verdict | str:
+        """Run the program to its end: why the episode is not valid, or how it ended; "" with status 0."""
         command = [os.fspath(part) for part in self.command(job)]
         mark = secrets.token_hex(16)
         variables = job.variables() | self._variables | {MARK: mark}
@@ -163,10 +168,12 @@ class ProgramHarness:
             reader.join(5)
         if code is None:
             return Verdict(0.0, "timeout", reason=f"{command[0]} did not end within {self.seconds:g} seconds")
-        if code:
-            tail = b"".join(lines).decode("utf-8", "replace").strip()
-            return env_error(f"{command[0]} ended with status {code}: {tail[-500:]}", "the program")
-        return None
+        if not code:
+            return ""
+        tail = " ".join(b"".join(lines).decode("utf-8", "replace").split())
+        ending = f"{command[0]} ended with status {code}: {tail[-TAIL:]}"
+        played = 0 < code < NOT_STARTED and job.connection.answered.is_set()
+        return ending if played else env_error(ending, "the program")
 
 
 def _keep_tail(output: IO[bytes], lines: deque[bytes]) -> None:

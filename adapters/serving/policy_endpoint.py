@@ -113,6 +113,7 @@ class EndpointSession:
     Attributes:
         base_url, api_key, model: what an OpenAI client is given.
         events: what happens, in order: each `ChatRequest`, and whatever else is put there.
+        answered: see `HarnessConnection`.
         sent_calls: calls of its replies, by their ids.
     """
 
@@ -120,6 +121,7 @@ class EndpointSession:
         self.base_url, self.model = f"{url}/{name}/v1", name
         self.api_key = secrets.token_urlsafe(24)
         self.events: queue.Queue[Any] = queue.Queue()
+        self.answered = threading.Event()
         self.closed = False
         self._reply_timeout, self._renderer = reply_timeout, renderer
         self._asked: dict[str, ChatRequest] = {}
@@ -240,11 +242,13 @@ class PolicyEndpoint:
         if request.method != "POST" or dialect is None:
             raise HttpError(404, f"there is no {request.method} {path}: this endpoint has {', '.join(DIALECTS)}")
         body = request.body
-        asked = dialect.read(body, session.sent_calls)
         if path == COUNT_PATH:
-            return {"input_tokens": session.count_prompt(asked)}
+            return {"input_tokens": session.count_prompt(dialect.read(body, session.sent_calls))}
+        session.answered.clear()
+        asked = dialect.read(body, session.sent_calls)
         again = request.headers.get("x-stainless-retry-count", "0") != "0"
         answer = dialect.write(body, session.ask(asked, body, again), name)
+        session.answered.set()
         return dialect.stream(body, answer) if body.get("stream") else answer
 
 
@@ -279,6 +283,8 @@ class HarnessConnection:
         anthropic_base_url: for an Anthropic client, which puts ``/v1`` behind it.
         seed, options: what the environment was reset with.
         cancelled: set when nobody plays any more; the endpoint refuses all requests from then on.
+        answered: set while the last request has the policy's reply: not before the first one, not while one waits, not
+            after one that was refused.
     """
 
     base_url: str
@@ -287,6 +293,7 @@ class HarnessConnection:
     seed: int | None
     options: Mapping[str, Any]
     cancelled: threading.Event
+    answered: threading.Event
 
     @property
     def anthropic_base_url(self) -> str:
@@ -362,8 +369,9 @@ class HarnessEnv(gym.Env[str, str]):
         self._stop()
         session, self._cancelled = self.endpoint.session(self._renderer), threading.Event()
         connection = HarnessConnection(
-            session.base_url, session.api_key, session.model, seed, dict(options or {}), self._cancelled
-        )
+            session.base_url, session.api_key, session.model, seed, dict(options or {}),
+            self._cancelled, session.answered,
+        )  # fmt: skip
         self._session, self._turn, self._known, self._replies = session, 0, [], {}
         self._thread = threading.Thread(
             target=_run, args=(self.harness, connection, session.events), name=f"harness {session.model}", daemon=True

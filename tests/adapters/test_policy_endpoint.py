@@ -389,7 +389,9 @@ def test_a_harness_that_names_another_episode_is_refused_or_heard_as_itself():
     with nothing_left(), PolicyEndpoint() as endpoint:
         mine, other = endpoint.session(), endpoint.session()
         body = {"model": other.model, "messages": [{"role": "user", "content": "?"}]}
-        liar = HarnessConnection(other.base_url, mine.api_key, mine.model, None, {}, threading.Event())
+        liar = HarnessConnection(
+            other.base_url, mine.api_key, mine.model, None, {}, threading.Event(), threading.Event()
+        )
         for connection, key in ((liar, None), (other, ""), (other, f"{other.api_key}x")):
             with pytest.raises(urllib.error.HTTPError) as caught:
                 post(connection, body, key=key)

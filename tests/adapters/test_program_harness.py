@@ -103,12 +103,38 @@ def test_too_many_files_are_worth_nothing(make):
     assert "more than 2,000 files" in info["verdict"].reason
 
 
-def test_a_program_that_dies_is_no_fault_of_the_policy(make):
+def test_a_program_that_dies_of_what_the_policy_wrote_is_graded_as_it_leaves_the_files(make):
+    env = make()
+    for files, status in (({}, "wrong"), (mended(3), "correct")):
+        env.reset(seed=3)
+        for path, text in files.items():
+            env.step(f"{path}\n{text}")
+        _, reward, terminated, truncated, info = env.step("run\nsys.exit('I give up')")
+        assert (reward, terminated, truncated) == (float(status == "correct"), True, False)
+        assert info["verdict"].status == status
+        assert info["verdict"].reason.endswith("ended with status 1: I give up")
+
+
+@pytest.mark.parametrize(
+    ("death", "reason"),
+    [
+        ("import signal; os.kill(os.getpid(), signal.SIGKILL)", "ended with status -9"),
+        ("sys.exit(127)", "ended with status 127"),
+        ("sys.exit(137)", "ended with status 137"),
+        ("request.data = b'{}'; urllib.request.urlopen(request)", "HTTP Error 400"),  # what we do not speak
+    ],
+)
+def test_a_program_that_dies_of_this_machine_is_no_fault_of_the_policy(make, death, reason):
     env = make()
     env.reset(seed=3)
-    _, reward, _, truncated, info = env.step("run\nsys.exit('I give up')")
+    for path, text in mended(3).items():
+        env.step(f"{path}\n{text}")
+    _, reward, _, truncated, info = env.step(f"run\n{death}")
     assert (reward, truncated, info["verdict"].status) == (0.0, True, "env_error")
-    assert "ended with status 1: I give up" in info["verdict"].reason
+    assert reason in info["verdict"].reason
+
+
+def test_a_program_that_asks_for_nothing_is_no_fault_of_the_policy(make):
     silent = make(lambda job: [sys.executable, "-c", "raise SystemExit('no key')"])
     with pytest.raises(RuntimeError, match=r"without asking for anything.*no key"):
         silent.reset(seed=3)
