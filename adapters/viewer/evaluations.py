@@ -7,6 +7,7 @@ take a whole one.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ class Evaluations:
     def __init__(self, index: EpisodeIndex) -> None:
         self._index = index
         self._episodes: dict[str, tuple[Any, dict[str, Episode]]] = {}  # by source: their state, and by lasting id
+        self._working = threading.Lock()  # who asks for figures that are being worked out waits for these
 
     def listed(self) -> list[dict[str, Any]]:
         """Each source with its figures, those without an episode too."""
@@ -66,12 +68,17 @@ class Evaluations:
         state = str(self._index.state_of(name))
         body = self._index.figures(name, state)
         if body is None:
-            self._of(name)
-            held, episodes = self._episodes.get(name, ((0, 0, 0), {}))
-            body = json.dumps(_summed(episodes.values()))
-            self._index.keep_figures(name, str(held), body)
+            with self._working:
+                body = self._index.figures(name, state) or self._worked_out(name)
         figures_of_now: dict[str, Any] = json.loads(body)
         return figures_of_now
+
+    def _worked_out(self, name: str) -> str:
+        self._of(name)
+        state, episodes = self._episodes.get(name, ((0, 0, 0), {}))
+        body = json.dumps(_summed(episodes.values()))
+        self._index.keep_figures(name, str(state), body)
+        return body
 
     def compared(self, names: Sequence[str]) -> dict[str, Any]:
         """Sources side by side: the table of `rlvr table`, and of each after the first what `rlvr compare` says.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlvr.adapters.viewer import foreign
+from rlvr.adapters.viewer import evaluations, foreign
 from rlvr.adapters.viewer.evaluations import Evaluations
 from rlvr.adapters.viewer.export import exported
 from rlvr.adapters.viewer.index import EpisodeIndex
@@ -189,6 +191,22 @@ def test_figures_are_kept_in_the_index_until_an_episode_comes(tmp_path, monkeypa
     again.update()
     assert Evaluations(again).page("a.jsonl")["figures"]["episodes"] == 3
     again.close()
+
+
+def test_two_who_ask_at_once_have_the_figures_worked_out_once(tmp_path, indexed, monkeypatch):
+    pages = Evaluations(indexed(write(tmp_path / "a.jsonl", [played(n, n < 3) for n in range(8)])))
+    times, figures_of = [], evaluations._summed
+
+    def slowly(episodes):
+        times.append(1)
+        time.sleep(0.2)  # while the others ask
+        return figures_of(episodes)
+
+    monkeypatch.setattr(evaluations, "_summed", slowly)
+    with ThreadPoolExecutor(4) as pool:
+        shown = list(pool.map(pages.page, ["a.jsonl"] * 4))
+    assert shown == [shown[0]] * 4
+    assert times == [1]
 
 
 def test_records_of_before_are_shown_as_unknown(tmp_path, indexed):
