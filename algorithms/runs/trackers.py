@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -42,11 +43,15 @@ class _Wandb:
 
 
 class _Trackio:
-    """A run of trackio in its local store, with the episodes that the run keeps as traces."""
+    """A run of trackio in its local store, with the episodes that the run keeps as traces.
 
-    def __init__(self, run: Path, config: Mapping[str, Any]) -> None:
+    A ``resumed`` one goes on in the last that has its name.
+    """
+
+    def __init__(self, run: Path, config: Mapping[str, Any], resumed: bool) -> None:
         self.library = _load("trackio")
-        self.library.init(project="rlvr", name=run.name, config=dict(config))
+        how = "allow" if resumed else "never"
+        self.library.init(project="rlvr", name=run.name, config=dict(config), resume=how)
 
     def log(self, values: Mapping[str, float], step: int) -> None:
         self.library.log(dict(values), step=step)
@@ -107,13 +112,19 @@ class _MLflow:
 class Trackers:
     """Several trackers as one: each gets what all get.
 
+    Args:
+        names: of the trackers.
+        run: the run's folder, whose name the run has there.
+        config: its settings, as plain JSON.
+        resumed: whether the run had begun before.
+
     Raises:
         ImportError: a library is not installed; names the extra.
     """
 
-    def __init__(self, names: Sequence[str], run: Path, config: Mapping[str, Any]) -> None:
+    def __init__(self, names: Sequence[str], run: Path, config: Mapping[str, Any], resumed: bool = False) -> None:
         kinds: dict[str, Callable[[Path, Mapping[str, Any]], Tracker]] = {
-            "trackio": _Trackio,
+            "trackio": partial(_Trackio, resumed=resumed),
             "wandb": _Wandb,
             "tensorboard": _TensorBoard,
             "mlflow": _MLflow,

@@ -144,7 +144,8 @@ class RunSetup:
         self._build_method()
         trackers = config.report_to if self.world.rank == 0 else ()
         settings = config.model_dump(mode="json")
-        self.tracker = Trackers(trackers, self.folder.path, settings) if trackers else None
+        resumed = self.folder.config.is_file()  # a run that begins writes it when all is built
+        self.tracker = Trackers(trackers, self.folder.path, settings, resumed) if trackers else None
 
     def _build_method(self) -> None:
         """Who collects, and who learns from what was collected."""

@@ -87,6 +87,10 @@ def test_trackio_gets_the_episodes_that_are_kept_beside_the_figures(tmp_path: Pa
     logged = SQLiteStorage.get_logs("rlvr", "run")
     rewards = [(each["step"], each["train/reward"]) for each in logged if "train/reward" in each]
     assert rewards == [(line["step"], line["reward"]) for line in lines if line["phase"] == "train"]
+    Trainer(config.model_copy(update={"steps": 3}), Callback(), resume=True).run()
+    (record,) = SQLiteStorage.get_run_records("rlvr")  # one that is gone on with is no second run
+    logged = SQLiteStorage.get_logs("rlvr", record["name"], run_id=record["id"])
+    assert [each["step"] for each in logged if "train/reward" in each] == [1, 2, 3]
     traces = SQLiteStorage.get_traces("rlvr", "run", limit=1_000)
     shown = [trace for trace in traces if trace["key"] == "episodes/train" and trace["step"] == 2]
     written = (tmp_path / "run" / "episodes" / "train-000002.jsonl").read_text().splitlines()
