@@ -122,6 +122,17 @@ def test_a_folder_that_is_not_there_is_said_so(capsys, tmp_path, monkeypatch, co
         (("evl",), "there is no command 'evl'; did you mean 'eval'?"),
         (("eval", "--epsodes", 3, "--env", GUESS), "unrecognized arguments: --epsodes 3; did you mean --episodes?"),
         (("eval", "--env", GUESS, "--agent", "exprt"), "argument --agent: there is no 'exprt'; did you mean 'expert'?"),
+        (
+            ("eval", "--env", GUESS, "--max-turns", 3),  # no --max-new-tokens
+            "unrecognized arguments: --max-turns 3; a setting of the environment is given as --set max_turns=VALUE; "
+            "see `rlvr eval --help`",
+        ),
+        (("eval", GUESS), f"one of the arguments --env --suite is required; did you mean --env {GUESS}?"),
+        (("eval", "--env", GUESS, "Countdown"), "unrecognized arguments: Countdown; did you mean --env Countdown?"),
+        (
+            ("view", "config.yaml"),
+            "config.yaml holds no run and no file of episodes (*.jsonl, *.eval, *.parquet, *.json)",
+        ),
         (("play",), "the following arguments are required: env; see `rlvr play --help`"),
         (("plan", "config.yaml", "--gpuz", 8), "unrecognized arguments: --gpuz 8; did you mean --gpu?"),
         (("train", "mine.yaml"), "unrecognized arguments: mine.yaml; did you mean --config mine.yaml?"),
@@ -140,10 +151,13 @@ def test_a_folder_that_is_not_there_is_said_so(capsys, tmp_path, monkeypatch, co
             "folder",
         ),
         (("card", "--allow-code", "nowhere_at_all:mine/Lock-v0"), "Python finds no module 'nowhere_at_all'"),
-        (
-            ("card", "nobodys/Lock-v0"),
-            "nothing of nobodys/ is registered: install its package, or name the module that registers the id, such as "
-            "my_file:nobodys/Lock-v0",
+        *(
+            (
+                (command, "nobodys/Lock-v0"),
+                "nothing of nobodys/ is registered: install its package, or name the module that registers the id, "
+                "such as my_file:nobodys/Lock-v0",
+            )
+            for command in ("card", "validate")
         ),
         (
             ("card", "mine_only.py"),

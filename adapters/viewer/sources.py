@@ -76,7 +76,8 @@ def find_sources(paths: Sequence[Path]) -> list[TraceSource]:
 
 def _sources(path: Path) -> Iterator[TraceSource]:
     if path.is_file():
-        yield TraceSource(path.name, None, [path])
+        if path.suffix in SUFFIXES or _begins_as_json(path):  # `rlvr eval --out` takes any name
+            yield TraceSource(path.name, None, [path])
     elif is_run(path):
         yield TraceSource(path.resolve().name, path)
     else:
@@ -133,6 +134,11 @@ def _is_trace(path: Path) -> bool:
     if b'"started_at"' in head and b'"root"' in head:  # a log of tinker-cookbook
         return True
     return b'"eval"' in head and b'"task"' in head  # Inspect's logs begin with what was evaluated
+
+
+def _begins_as_json(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(1 << 10).lstrip()[:1] == b"{"
 
 
 def step_of(path: Path) -> tuple[str, int | None]:

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 
-def nearest(name: object, names: Iterable[str]) -> str | None:
-    """The known name that is spelt most alike, capitals aside; None where none is like it."""
+def nearest(name: object, names: Iterable[str], alike: float = 0.6) -> str | None:
+    """The known name that is spelt most alike, capitals aside; None where none is ``alike``, of 1 for the same."""
     by_small = {each.casefold(): each for each in names}
-    near = difflib.get_close_matches(str(name)[:100].casefold(), by_small, 1)
+    near = difflib.get_close_matches(str(name)[:100].casefold(), by_small, 1, alike)
     return by_small[near[0]] if near else None
 
 
@@ -49,10 +49,12 @@ def with_near_flag(message: str, flags: Iterable[str]) -> str:
     if not unknown:
         return message
     word = unknown[0].partition("=")[0]
-    if near := nearest(word, flags):
+    if near := nearest(word, flags, 0.75):  # all begin with two dashes, many go on with max-
         return f"{message}; did you mean {near}?"
     if "--config" in flags and word.endswith((".yaml", ".yml")):
         return f"{message}; did you mean --config {word}?"
+    if "--env" in flags and not word.startswith("-"):
+        return f"{message}; did you mean --env {word}?"
     if "--set" in flags and word.startswith("--"):
         return f"{message}; a setting of the environment is given as --set {word[2:].replace('-', '_')}=VALUE"
     return message

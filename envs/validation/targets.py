@@ -98,10 +98,10 @@ def resolve(target: str, settings: Mapping[str, Any]) -> Target:
 
 def _registered(env_id: str, settings: Mapping[str, Any], name: str = "") -> Target:
     require_registered(env_id, settings)
-    playable(env_id)  # which says why there is no such id
     try:
+        playable(env_id)  # which says why there is no such id
         made = gym.make(env_id, **settings)  # as it is, and not in words
-    except TypeError as error:  # a setting that it lacks, or does not have
+    except (TypeError, gym.error.UnregisteredEnv) as error:  # a setting that it lacks, or does not have
         raise ValueError(str(error).partition(" was raised from the environment creator")[0]) from error
     bare = made.unwrapped
     if isinstance(bare, TextEnv):

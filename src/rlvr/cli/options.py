@@ -36,9 +36,11 @@ class CommandParser(argparse.ArgumentParser):
     def __init__(self, *, examples: Sequence[str] = (), **settings: Any) -> None:
         epilog = "\n  ".join(["examples:", *examples]) if examples else None
         super().__init__(**{"formatter_class": Help, "epilog": epilog, **settings})
+        self._words: list[str] = []
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse's; a command knows all its words, unless it takes the fields of a config too."""
+        self._words = list(args or ())
         options, rest = super().parse_known_args(args, namespace)
         if rest and not getattr(options, "takes_fields", False):
             self.error(f"unrecognized arguments: {' '.join(rest)}")
@@ -48,6 +50,8 @@ class CommandParser(argparse.ArgumentParser):
         """Raises UsageError, where argparse would print the usage and exit."""
         flags = [flag for action in self._actions for flag in action.option_strings]
         text = with_near_flag(message, flags)
+        if "--env" in flags and "--env" in message and self._words and not self._words[0].startswith("-"):
+            text = f"{message}; did you mean --env {self._words[0]}?"
         raise UsageError(text if "did you mean" in text else f"{text}; see `{self.prog} --help`")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

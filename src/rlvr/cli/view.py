@@ -65,8 +65,10 @@ def view(options: argparse.Namespace, rest: list[str]) -> int:
         print(f"{server.url} ({len(sources)} source{'s' * (len(sources) != 1)}; Ctrl-C ends it)", flush=True)
         if options.open:
             webbrowser.open(server.url)
-        for signum in (signal.SIGTERM, signal.SIGHUP):  # else the index is not closed, and is checked when it is opened
-            signal.signal(signum, lambda signum, frame: sys.exit(128 + signum))
+        # Else the index is not closed, and is checked when it is opened. The server takes SIGTERM for itself; of SIGHUP
+        # an exception would be raised in whatever request is being answered, and be lost there.
+        signal.signal(signal.SIGTERM, lambda signum, frame: sys.exit(128 + signum))
+        signal.signal(signal.SIGHUP, lambda signum, frame: signal.raise_signal(signal.SIGTERM))
         server.run()
         return 0
     finally:
