@@ -2,6 +2,7 @@
 
     python benchmarks/records.py --gigabytes 0.1 0.3    # makes files of these sizes, one after the other
     python benchmarks/records.py --files-only --gigabytes 1 --largest 10    # keeps the other figures of the page
+    python benchmarks/records.py --view-only --gigabytes 1 10    # keeps those of the other commands too
 
 A file holds episodes of the calculator with long texts and with tokens, 80 kB each, made from one that was played,
 which differ by a number in the task. Each command runs in a process of its own, whose peak memory (VmHWM, and of the
@@ -199,13 +200,15 @@ def viewed(file: Path, folder: Path, facts: dict[str, str], size: str, middle: i
         facts[f"rlvr view without an index, first rows, {size}"] = f"{viewer.until_rows():.1f} s of the clock"
         viewer.until_complete()
         facts[f"rlvr view, the whole index, {size}"] = f"{viewer.memory() / 1e6:,.0f} MB, {viewer.cpu():,.1f} CPU-s"
+        taken = viewer.get("evaluation", source=file.name)[1][1]
+        facts[f"an evaluation's page, the first time, {size}"] = f"{taken:.2f} CPU-s"
     held = sum(path.stat().st_size for path in folder.iterdir())
     facts[f"the size of that index, {size}"] = f"{held / 1e9:.2f} GB"
     with viewing(file, folder) as viewer:
         viewer.until_rows()
         facts[f"rlvr view with the index, the list, {size}"] = f"{viewer.cpu():.2f} CPU-s"
         taken = viewer.get("evaluation", source=file.name)[1][1]
-        facts[f"an evaluation's page, {size}"] = f"{taken:.2f} CPU-s"
+        facts[f"an evaluation's page, {size}"] = f"{taken:.3f} CPU-s"
         for text, where in ((f"task{middle}", "one episode"), ("word7 word8", "all episodes")):
             found, (_, taken) = viewer.get("episodes", q=text)
             assert found["total"] in (1, 2 * middle, 2 * middle + 1), found["total"]
@@ -226,7 +229,9 @@ def measured(name: str, words: list[str], facts: dict[str, str]) -> None:
     print(f"{name}: {facts[name]}", flush=True)
 
 
-def of_a_file(gigabytes: float, facts: dict[str, str], pool: Executor, left_out: Sequence[str] = ()) -> None:
+def of_a_file(
+    gigabytes: float, facts: dict[str, str], pool: Executor, left_out: Sequence[str] = (), view_only: bool = False
+) -> None:
     """Add the figures of the commands on a file of this size."""
     with TemporaryDirectory() as name, TemporaryDirectory() as index:
         folder = Path(name)
@@ -234,6 +239,9 @@ def of_a_file(gigabytes: float, facts: dict[str, str], pool: Executor, left_out:
         count = write_file(file, gigabytes * 1e9)
         size = f"{gigabytes:g} GB, {count:,} episodes"
         viewing_it = pool.submit(viewed, file, Path(index), facts, size, count // 2)
+        if view_only:
+            viewing_it.result()
+            return
         first = [each for each in commands(file, folder).items() if each[0] not in left_out]
         for some in (first, commands_after(folder).items()):
             waiting = [pool.submit(measured, f"{name}, {size}", words, facts) for name, words in some]
@@ -276,16 +284,18 @@ def main() -> None:
     parser.add_argument(
         "--files-only", action="store_true", help="measure the files, and keep the other figures of the page"
     )
+    parser.add_argument("--view-only", action="store_true", help="measure `rlvr view` on them, and keep all else")
     parser.add_argument("--evaluated", type=int, nargs="+", default=[10_000], help="episodes that rlvr eval plays")
     parser.add_argument("--trips", type=int, default=10_000, help="random episodes that go there and back")
     parser.add_argument("--rounds", type=int, default=5, help="of playing and writing")
     parser.add_argument("--episodes", type=int, default=64, help="a round")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results", help="folder for the figures")
     options = parser.parse_args()
-    if options.files_only:
+    if options.files_only or options.view_only:
         page = json.loads((options.out / "records.json").read_text())
-        facts = {name: value for name, value in page["facts"].items() if " GB, " not in name}
-        facts.setdefault("all but the files' figures", f"`{page['command']}`")
+        facts = {name: value for name, value in page["facts"].items() if options.view_only or " GB, " not in name}
+        kept = "the files' figures but those of rlvr view" if options.view_only else "all but the files' figures"
+        facts.setdefault(kept, f"`{page['command']}`")
         costs = [
             Table(title, each["unit"], "playing", each["rounds"], each.get("command", page["command"]))
             for title, each in page["tables"].items()
@@ -293,9 +303,11 @@ def main() -> None:
     else:
         costs, facts = beside_files(options)
     try:
-        with ThreadPoolExecutor() as sizes, ThreadPoolExecutor(AT_ONCE) as pool:
-            waiting = [sizes.submit(of_a_file, size, facts, pool, LINE_BY_LINE) for size in options.largest]
-            waiting += [sizes.submit(of_a_file, size, facts, pool) for size in options.gigabytes]
+        with ThreadPoolExecutor(1 if options.view_only else None) as sizes, ThreadPoolExecutor(AT_ONCE) as pool:
+            wanted = [(size, LINE_BY_LINE) for size in options.largest] + [(size, ()) for size in options.gigabytes]
+            waiting = [
+                sizes.submit(of_a_file, size, facts, pool, left_out, options.view_only) for size, left_out in wanted
+            ]
             for each in waiting:
                 each.result()
     finally:  # one that was interrupted has measured some

@@ -2,11 +2,12 @@
 
 A command that cannot be run here says on its line what it needs: `# needs a GPU`. The files of a page, blocks of code
 whose first line is their name, are written before its commands run. Only what takes long is made shorter: training has
-a few steps, and arenas have few matches.
+a few steps, and arenas have few matches. What a user walks from the first command to the last is not (`WALKS`).
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -33,10 +34,13 @@ SHORT = {
     r"^rlvr eval .*--model|^rlvr export --(harbor|nemo-gym)": " --episodes 2",
 }
 SERVERS = re.compile(r"^rlvr (serve|serve-ors|view(?!.*--export))\b")
+VIEWED = re.compile(r"^rlvr view .*--export ")
 TRAINED = re.compile(r"^rlvr train --config examples/calculator\.yaml .*--out (runs/[\w-]+)")
 # a package that a command of the page has written: installed into a folder of the page's, without the network
 INSTALL = re.compile(r'^pip install -e "?(\./\w+)')
 INSTALLED = "python -m pip install --quiet --no-deps --no-index --no-build-isolation --target site"
+# Pages walked to their end: the run that they train, and the greedy success on held-out tasks that it must reach.
+WALKS = {"data": ("runs/my-data", 0.95), "one_file": ("runs/reverse", 0.9)}
 ELSEWHERE = re.compile(
     r"^(make|pip install(?! -e \"?\./)|export|torchrun|source|python3\.12) "
 )  # what installs, and what torchrun starts
@@ -97,7 +101,11 @@ def test_the_commands_of_a_page_run(page: Path, trained: Path, tmp_path: Path) -
         if made := TRAINED.match(line):  # the fixture has run it, a little shorter
             shutil.copytree(trained, tmp_path / made[1], dirs_exist_ok=True)
         else:
-            (serve if SERVERS.match(line) else run)(shortened(line), tmp_path)
+            (serve if SERVERS.match(line) else run)(line if page.stem in WALKS else shortened(line), tmp_path)
+    if page.stem in WALKS:
+        trained_run, success = WALKS[page.stem]
+        *_, last = map(json.loads, (tmp_path / trained_run / "metrics.jsonl").read_text().splitlines())
+        assert last["greedy_success"] >= success, last
 
 
 def run(line: str, folder: Path) -> None:
@@ -106,6 +114,8 @@ def run(line: str, folder: Path) -> None:
         ["bash", "-c", line], cwd=folder, env=environment(folder), input=answers, capture_output=True, text=True
     )
     assert ended.returncode == 0, f"{line}\n{ended.stdout[-1000:]}\n{ended.stderr[-1000:]}"
+    if VIEWED.match(line):
+        assert re.search(r": [1-9]\d* episodes", ended.stdout), f"{line}\n{ended.stdout}"
 
 
 def serve(line: str, folder: Path) -> None:
@@ -147,12 +157,17 @@ def test_a_command_that_is_left_out_says_what_it_needs_where_the_reader_sees_it(
                         assert NEEDS.search(line), f"{page.name}: {line}"
 
 
+def walk(page: str, within: str) -> list[str]:
+    """The commands of the one block of a page that holds this, what they need left out."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    (block,) = [code for language, code in BLOCK.findall(text) if language == "bash" and within in code]
+    return [line.partition("  #")[0] for line in block.strip().splitlines()]
+
+
 @pytest.mark.slow
 def test_the_walk_from_a_served_model_to_its_evaluation(tmp_path: Path) -> None:
-    """The two commands of the page on agents, as they stand there but for the port."""
-    page = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
-    (block,) = [code for language, code in BLOCK.findall(page) if language == "bash" and "serve-model" in code]
-    serving, evaluating = (line.partition("  #")[0] for line in block.strip().splitlines())
+    """The commands of the page on agents, as they stand there but for the port."""
+    serving, *others = walk("agents.md", "serve-model")
     child = subprocess.Popen(
         ["bash", "-c", "exec " + serving.replace("--port 8000", "--port 0")],
         cwd=tmp_path, env=environment(tmp_path) | {"PYTHONUNBUFFERED": "1"}, stdout=subprocess.PIPE, text=True,
@@ -162,7 +177,8 @@ def test_the_walk_from_a_served_model_to_its_evaluation(tmp_path: Path) -> None:
     try:
         assert child.stdout is not None
         address = next(match[0] for line in child.stdout if (match := re.search(r"http://[\d.:]+", line)))
-        run(evaluating.replace("http://127.0.0.1:8000", address), tmp_path)
+        for line in others:
+            run(line.replace("http://127.0.0.1:8000", address), tmp_path)
         assert len((tmp_path / "tiny.jsonl").read_text().splitlines()) == 4
     finally:
         killer.cancel()
@@ -176,16 +192,15 @@ def test_the_walk_from_a_log_of_verifiers_to_a_model(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from rlvr.agents.models.tiny import tiny_policy
 
-    page = (ROOT / "docs" / "adapters" / "verifiers.md").read_text(encoding="utf-8")
-    (block,) = [code for language, code in BLOCK.findall(page) if language == "bash" and "rlvr sft" in code]
     shutil.copy(ROOT / "tests" / "data" / "foreign" / "verifiers_traces.jsonl", tmp_path / "traces.jsonl")
     model, tokenizer = tiny_policy(hidden=16, layers=1)
     tokenizer.chat_template = "{%- if tools -%}{{- tools | tojson -}}{%- endif -%}" + tokenizer.chat_template
     for part in (model, tokenizer):
         part.save_pretrained(tmp_path / "model")
-    for line in block.strip().splitlines():
+    for line in walk("adapters/verifiers.md", "rlvr sft"):
         # in place of a model of the hub; the log's successes are of one prompt, of which none can be held out
-        command = line.partition("  #")[0].replace("Qwen/Qwen3-0.6B", "./model --held-out 0")
-        run(command, tmp_path)
+        command = line.replace("Qwen/Qwen3-0.6B", "./model --held-out 0")
+        run(command.replace("--episodes 20", "--episodes 4 --max-new-tokens 16"), tmp_path)
     assert len((tmp_path / "chats.jsonl").read_text().splitlines()) == 2
     assert (tmp_path / "trained" / "sft.json").is_file()
+    assert len((tmp_path / "after.jsonl").read_text().splitlines()) == 4
