@@ -21,6 +21,7 @@ GAMES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "NoLimitHoldem": ("holdem:NoLimitHoldem", {}),
     "LiarsDice": ("dice:LiarsDice", {}),
     "LiarsDiceTable": ("dice:LiarsDice", {"seats": 4}),
+    "Backgammon": ("backgammon:Backgammon", {}),
     "Pig": ("dice:Pig", {}),
     "PigTable": ("dice:Pig", {"seats": 4}),
     "TicTacToeDuel": ("line_games:TicTacToeDuel", {}),

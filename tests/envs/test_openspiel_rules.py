@@ -131,6 +131,59 @@ def test_random_playouts_have_the_same_moves_and_returns_as_openspiels(name):
         assert list(game.returns(state)) == there.returns(), (name, seed)
 
 
+def their_plays(there, seat, before=""):
+    """The whole plays of OpenSpiel's backgammon by their words; equal dice are played by two actions there."""
+    found = {}
+    for action in there.legal_actions():
+        text = there.action_to_string(seat, action).partition(" - ")[2].lower()
+        words = " ".join(word for word in f"{before} {text}".split() if word != "pass") or "pass"
+        after = there.child(action)
+        if not before and after.is_player_node() and after.current_player() == seat:
+            found |= {more: (action, *rest) for more, rest in their_plays(after, seat, words).items()}
+        else:
+            found[words] = (action,)
+    return found
+
+
+@pytest.mark.timeout(1_200)
+def test_random_games_of_backgammon_have_the_plays_and_returns_of_openspiels():
+    """Whole games. Of equal dice OpenSpiel plays two after two, and may so leave some unplayed that could be."""
+    pyspiel = pytest.importorskip("pyspiel")
+    game, other = make_game("Backgammon"), pyspiel.load_game("backgammon(scoring_type=full_scoring)")
+    left = plays = 0
+    for seed in range(PLAYOUTS // 100):
+        rng = random.Random(seed)
+        state, there = game.start(), other.new_initial_state()
+        while not there.is_terminal():
+            if there.is_chance_node():
+                actions, shares = {}, {}
+                for action, share in there.chance_outcomes():
+                    text = there.action_to_string(-1, action)
+                    low, high = sorted(text.rstrip(")")[-2:])
+                    word = f"{low}-{high}" if "O starts" in text else f"{high}-{low}"
+                    actions[word], shares[word] = action, shares.get(word, 0.0) + share
+                assert dict(game.chance(state)) == pytest.approx(shares)
+                word = rng.choice(sorted(actions))
+                there.apply_action(actions[word])
+                state = game.apply(state, CHANCE, word)
+                continue
+            seat = there.current_player()
+            assert game.actors(state) == (seat,)
+            legal = game.legal(state, seat)
+            read = {words: game.parse(state, seat, words) for words in their_plays(there, seat)}
+            assert {*read.values()} & {*legal} == {*legal}, (seed, state)
+            short = {words for words, move in read.items() if move not in legal}
+            assert not short or state.dice[0] == state.dice[1], (seed, state, short)
+            left, plays = left + bool(short), plays + 1
+            words = rng.choice(sorted({*read} - short))
+            for action in their_plays(there, seat)[words]:
+                there.apply_action(action)
+            state = game.apply(state, seat, read[words])
+        assert game.actors(state) == (), seed
+        assert list(game.returns(state)) == there.returns(), seed
+    assert left < plays / 100
+
+
 def test_random_games_of_chess_have_the_same_moves_and_ends_as_openspiels():
     """Whole games, without our limit of moves. Black is OpenSpiel's player 0."""
     pyspiel = pytest.importorskip("pyspiel")

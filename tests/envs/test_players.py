@@ -304,6 +304,7 @@ def test_wild_tic_tac_toe_is_won_by_the_first_seat():
 @pytest.mark.parametrize(("strong", "game", "least"), [
     ("minimax:3", "TicTacToeDuel", 0.75), ("mcts:40", "TicTacToeDuel", 0.7), ("minimax:2", "NimDuel", 0.6),
     ("expert", "Pig", 0.75), ("expert", "BattleshipDuel", 0.8), ("expert", "Mancala", 0.8),
+    ("expert", "Backgammon", 0.9),
 ])  # fmt: skip
 def test_a_strong_player_beats_random_moves(strong, game, least):
     rules = make_game(game)
