@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import gymnasium as gym
 import numpy as np
 
+from rlvr.envs.rewards.extraction import extract
 from rlvr.envs.validation.context import Skip, Validation, check
 from rlvr.envs.validation.report import CheckResult
 from rlvr.envs.validation.sound import SOUND  # whose checks are run before those here
@@ -165,9 +166,14 @@ def unread(v: Validation, result: CheckResult) -> None:
 def _paid_items(
     v: Validation, result: CheckResult, episode: ValidationEpisode, taken: ListedAnswer, alone: bool
 ) -> list[tuple[int, ValidationEpisode]]:
-    """The items that are paid in full alone, or in whose place another may stand."""
-    hits = []
+    """The items that are paid in full alone, or in whose place another may stand.
+
+    A line that holds the answer of the last one is no item: it states the whole answer.
+    """
+    hits, whole = [], extract(taken.items[-1]).answer if taken.separator == "\n" else None
     for index, item in enumerate(taken.items[:8]):
+        if whole and whole in item and index < len(taken.items) - 1:
+            continue
         items = [item] if alone else [*taken.items[:index], _wrong(item), *taken.items[index + 1 :]]
         played = v.plays(episode.ref, [taken.with_items(items)])
         result.tries += 1

@@ -1134,11 +1134,15 @@ def test_paths_of_the_caller_hold_elsewhere(tmp_path: Any, monkeypatch: pytest.M
 
 @pytest.mark.slow
 def test_a_data_set_of_a_folder_is_played_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its rows are read with pandas, whose compiled modules count on the layout of ``datetime``."""
+    """Its rows are read with pandas, whose compiled modules count on the layout of ``datetime``.
+
+    The last line of a solution says again what stands in a box before: neither is an item of a list.
+    """
     pytest.importorskip("datasets")
     monkeypatch.chdir(Path(__file__).parents[1])
     monkeypatch.setenv("RLVR_DATA", "data")
-    report = validate_target("rlvr/GSM8K-v0", tasks=2, minutes=2.0)
+    report = validate_target("rlvr/MATH-v0", minutes=2.0)
+    assert report.clean, str(report)
     (result,) = (each for each in report.results if each.check.id == "semantic.verifier_portability")
     assert (result.unfinished, result.findings, result.tries > 0) == ("", [], True), str(report)
 
