@@ -22,6 +22,7 @@ GAMES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "LiarsDice": ("dice:LiarsDice", {}),
     "LiarsDiceTable": ("dice:LiarsDice", {"seats": 4}),
     "Backgammon": ("backgammon:Backgammon", {}),
+    "Coup": ("coup:Coup", {}),
     "Pig": ("dice:Pig", {}),
     "PigTable": ("dice:Pig", {"seats": 4}),
     "TicTacToeDuel": ("line_games:TicTacToeDuel", {}),

@@ -38,7 +38,7 @@ LEARNT = {
 HIDES = {
     "KuhnPoker", "LeducPoker", "NoLimitHoldem", "LiarsDice", "LiarsDiceTable", "BattleshipDuel", "SealedAuction",
     "VickreyAuction", "PriceNegotiation", "ShareNegotiation", "HanabiSmall", "GuideAndWalker", "Clues", "Debate",
-    "UserAndAgent", "HiddenRoles", "Taboo", "TabooTeams",
+    "UserAndAgent", "HiddenRoles", "Taboo", "TabooTeams", "Coup",
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import re
 import pytest
 
 from rlvr.envs.players.catalogue import make_game
-from rlvr.envs.players.game import CHANCE, Referee
+from rlvr.envs.players.game import CHANCE, IllegalText, Referee
 
 MATCHES = 150
 
@@ -272,6 +272,120 @@ class Shares(Deal):
         return [[min(2.0, gain / way[seat]) for way in ways] for seat, gain in enumerate(self.gains(kept))]
 
 
+class Coup:
+    """Told as one would at a table: each ``yield`` asks a seat for one of some moves."""
+
+    class Over(Exception):
+        pass
+
+    def __init__(self, drawn):
+        self.drawn, self.used = drawn, 0
+        self.hands, self.coins = [[self.draw(), self.draw()] for _ in range(3)], [2, 2, 2]
+        self.told = self.tell()
+        self.asked = next(self.told)
+
+    def draw(self):
+        self.used += 1
+        return self.drawn[self.used - 1]
+
+    def movers(self):
+        return (self.asked[0],) if self.asked else ()
+
+    def legal(self, seat):
+        return {*self.asked[1]}
+
+    def play(self, moves):
+        ((_, move),) = moves.items()
+        try:
+            self.asked = self.told.send(move)
+        except (StopIteration, Coup.Over):
+            self.asked = None
+
+    def after(self, seat):
+        return [other % 3 for other in range(seat + 1, seat + 3) if self.hands[other % 3]]
+
+    def tell(self):
+        seat = 0
+        for _ in range(60):
+            yield from self.turn(seat)
+            seat = self.after(seat)[0]
+
+    def turn(self, seat):
+        moves = {f"coup {other}" for other in self.after(seat) if self.coins[seat] >= 7}
+        if self.coins[seat] < 10:
+            moves |= {"income", "foreign aid", "tax", "exchange"}
+            moves |= {f"steal {other}" for other in self.after(seat) if self.coins[other] > 0}
+            moves |= {f"assassinate {other}" for other in self.after(seat) if self.coins[seat] >= 3}
+        word, _, at = (yield seat, moves).partition(" ")
+        if word == "income":
+            self.coins[seat] += 1
+        elif word == "coup":
+            self.coins[seat] -= 7
+            yield from self.lose(int(at))
+        elif word == "foreign":
+            if not (yield from self.blocked(seat, self.after(seat), ["duke"])):
+                self.coins[seat] += 2
+        elif word == "tax":
+            if (yield from self.stands(seat, "duke", self.after(seat))):
+                self.coins[seat] += 3
+        elif word == "exchange":
+            if (yield from self.stands(seat, "ambassador", self.after(seat))):
+                cards = [*self.hands[seat], self.draw(), self.draw()]
+                kept = itertools.combinations(sorted(cards), len(cards) - 2)
+                self.hands[seat] = (yield seat, {f"keep {' '.join(each)}" for each in kept}).split()[1:]
+        elif word == "steal":
+            target = int(at)
+            if (yield from self.stands(seat, "captain", self.after(seat))) and not (
+                self.hands[target] and (yield from self.blocked(seat, [target], ["captain", "ambassador"]))
+            ):
+                taken = 2 if self.coins[target] > 1 else self.coins[target]
+                self.coins[target] -= taken
+                self.coins[seat] += taken
+        else:
+            target = int(at)
+            if (yield from self.stands(seat, "assassin", self.after(seat))):
+                self.coins[seat] -= 3
+                if self.hands[target] and not (yield from self.blocked(seat, [target], ["contessa"])):
+                    yield from self.lose(target)
+
+    def blocked(self, seat, others, roles):
+        for other in others:
+            word, _, role = (yield other, {"allow", *(f"block {role}" for role in roles)}).partition(" ")
+            if word == "block":
+                doubters = [each for each in (seat, *self.after(seat)) if each != other]
+                return (yield from self.stands(other, role, doubters))
+        return False
+
+    def stands(self, seat, role, doubters):
+        for other in doubters:
+            if (yield other, {"allow", "challenge"}) == "challenge":
+                cards = {f"lose {card}" for card in self.hands[seat]}
+                word, card = (yield seat, cards | ({f"show {role}"} if role in self.hands[seat] else set())).split()
+                self.hands[seat].remove(card)
+                if word == "show":
+                    self.hands[seat].append(self.draw())
+                    yield from self.lose(other)
+                else:
+                    self.check()
+                return word == "show"
+        return True
+
+    def lose(self, seat):
+        if self.hands[seat]:
+            card = yield seat, {f"lose {card}" for card in self.hands[seat]}
+            self.hands[seat].remove(card.split()[1])
+            self.check()
+
+    def check(self):
+        if sum(map(bool, self.hands)) < 2:
+            raise Coup.Over
+
+    def returns(self):
+        if sum(map(bool, self.hands)) > 1:
+            return [0.0, 0.0, 0.0]
+        return [1.0 if hand else -0.5 for hand in self.hands]
+
+
 def second(name, referee, match):
     """Our second implementation of a game, with the chance of this match."""
     drawn = [event.move for event in match.log if event.actor == CHANCE]
@@ -282,6 +396,8 @@ def second(name, referee, match):
         return Chain(drawn)
     if name == "LiarsDiceTable":
         return Liars([tuple(map(int, drawn[at : at + 2])) for at in range(0, 8, 2)])
+    if name == "Coup":
+        return Coup(drawn)
     if name in ("SealedAuction", "VickreyAuction"):
         return Auction(list(map(int, drawn)), name == "VickreyAuction")
     if name in ("PrisonersDilemma", "StagHunt", "Chicken"):
@@ -298,6 +414,7 @@ def second(name, referee, match):
 @pytest.mark.parametrize("name", [
     "BattleshipDuel", "WildTicTacToe", "CubicTicTacToe", "WordChain", "LiarsDiceTable", "SealedAuction",
     "VickreyAuction", "PrisonersDilemma", "StagHunt", "Chicken", "PriceNegotiation", "ShareNegotiation",
+    "Coup",
 ])  # fmt: skip
 def test_a_second_implementation_has_the_same_movers_moves_and_returns(name):
     referee, ended = Referee(make_game(name)), set()
@@ -316,6 +433,7 @@ def test_a_second_implementation_has_the_same_movers_moves_and_returns(name):
             for seat, move in moves.items():
                 match = referee.act(match, seat, move)
             assert not any(match.faults)
+            other.drawn = [event.move for event in match.log if event.actor == CHANCE]
             other.play(moves)
         assert other.movers() == ()
         for mine, theirs in zip(referee.returns(match), other.returns(), strict=True):
@@ -325,3 +443,21 @@ def test_a_second_implementation_has_the_same_movers_moves_and_returns(name):
                 assert mine == pytest.approx(theirs)
         ended.add(tuple(referee.returns(match)))
     assert len(ended) > 1
+
+
+def test_moves_of_coup_are_read_in_other_words_and_seats_are_two_to_six():
+    game = make_game("Coup", seats=2)
+    referee = Referee(game)
+    match = referee.begin(1)
+    for text, move in (("steal from seat 1", "steal 1"), ("Foreign aid.", "foreign aid"), ("\\boxed{Tax}", "tax")):
+        assert referee.read(match, 0, text) == move
+    aided = referee.act(match, 0, "foreign aid")
+    assert [referee.read(aided, 1, text) for text in ("pass", "block as the duke")] == ["allow", "block duke"]
+    for text in ("block contessa", "challenge", "steal 0", "coup 0", "block", "allow, block duke"):
+        with pytest.raises(IllegalText):
+            referee.read(aided, 1, text)
+    state = match.state._replace(hands=(("captain", "contessa", "duke", "duke"), ("duke", "captain")), phase="keep")
+    assert referee.read(match._replace(state=state), 0, "keep duke contessa") == "keep contessa duke"
+    for seats in (1, 7):
+        with pytest.raises(ValueError, match="seats must be 2 to 6"):
+            make_game("Coup", seats=seats)
