@@ -39,8 +39,8 @@ TRAINED = re.compile(r"^rlvr train --config examples/calculator\.yaml .*--out (r
 # a package that a command of the page has written: installed into a folder of the page's, without the network
 INSTALL = re.compile(r'^pip install -e "?(\./\w+)')
 INSTALLED = "python -m pip install --quiet --no-deps --no-index --no-build-isolation --target site"
-# Pages walked to their end: the run that they train, and the greedy success on held-out tasks that it must reach.
-WALKS = {"data": ("runs/my-data", 0.95), "one_file": ("runs/reverse", 0.9)}
+# Pages walked to their end: the run that they train, and the held-out success that it must reach, from .66 and .83.
+WALKS = {"data": ("runs/my-data", "greedy_success", 0.95), "one_file": ("runs/reverse", "sampled_success", 0.88)}
 ELSEWHERE = re.compile(
     r"^(make|pip install(?! -e \"?\./)|export|torchrun|source|python3\.12) "
 )  # what installs, and what torchrun starts
@@ -103,9 +103,9 @@ def test_the_commands_of_a_page_run(page: Path, trained: Path, tmp_path: Path) -
         else:
             (serve if SERVERS.match(line) else run)(line if page.stem in WALKS else shortened(line), tmp_path)
     if page.stem in WALKS:
-        trained_run, success = WALKS[page.stem]
+        trained_run, figure, least = WALKS[page.stem]
         *_, last = map(json.loads, (tmp_path / trained_run / "metrics.jsonl").read_text().splitlines())
-        assert last["greedy_success"] >= success, last
+        assert last[figure] >= least, last
 
 
 def run(line: str, folder: Path) -> None:
