@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -34,14 +35,21 @@ def env_source(env: EnvSection, settings: Mapping[str, Any], split: str) -> tupl
         timeout = None if env.timeout is None else 2 * env.timeout
         # one actor without workers: steps in turn are the steps of one process
         made_of = {"env": env.id, "settings": {**settings, **task}}
-        return IN_ACTORS, {**made_of, "workers": max(1, env.workers), "timeout": timeout}
+        return _registered(IN_ACTORS), {**made_of, "workers": max(1, env.workers), "timeout": timeout}
     if not env.servers:
         return env.id, {**settings, **task}
     if env.token_env and not os.environ.get(env.token_env):
         raise ConfigError(f"env.token_env names {env.token_env}, which is not set")
     token = os.environ[env.token_env] if env.token_env else None
     patience = OUTAGE_SECONDS if env.timeout is None else min(OUTAGE_SECONDS, env.timeout / 2)
-    return SERVED, {"url": env.servers, "token": token, "env": env.id, "patience": patience, **task}
+    return _registered(SERVED), {"url": env.servers, "token": token, "env": env.id, "patience": patience, **task}
+
+
+def _registered(address: str) -> str:
+    """The id of one of our adapters, without its module: where settings may not name code, an id may not either."""
+    module, _, env_id = address.partition(":")
+    importlib.import_module(module)
+    return env_id
 
 
 def leave_tools(config: TrainConfig, call_style: Callable[[], str]) -> TrainConfig:

@@ -147,11 +147,7 @@ class TextEnv(gym.Env[Any, str]):
             else:
                 split, level, index = self._checked_options(options)
         if seed is not None:
-            try:
-                number = operator.index(seed)
-            except TypeError:
-                number = -1
-            if number < 0:
+            if (number := _whole(seed)) is None or number < 0:
                 raise gym.error.Error(f"seed must be a whole number from 0, got {seed!r}")
             self._generator, self._np_random_seed = None, number
             self._seed, self._next_index = number, 0

@@ -183,7 +183,7 @@ def _syllables(text: str) -> bool:
     try:
         import syllapy
     except ImportError as error:
-        raise _missing("syllables", "syllapy") from error
+        raise _missing("syllables") from error
     odd = [syllapy.count(word) % 2 for word in _bare_words(text.lower())]
     return all(a != b for a, b in pairwise(odd))
 
@@ -216,7 +216,7 @@ def _start_verb(text: str) -> bool:
         # the tag of a word hangs on the two behind it
         return "VB" in nltk.pos_tag(tokens(text[:2_000])[:8])[0][1]
     except (ImportError, LookupError) as error:
-        raise _missing("a verb", "nltk, and python -m nltk.downloader averaged_perceptron_tagger_eng") from error
+        raise _missing("a verb", ", and python -m nltk.downloader averaged_perceptron_tagger_eng") from error
 
 
 def _vowels(text: str) -> bool:
@@ -318,7 +318,7 @@ def _emoji(text: str) -> bool:
     try:
         import emoji
     except ImportError as error:
-        raise _missing("emoji", "emoji") from error
+        raise _missing("emoji") from error
     parts = [sentence.translate(WITHOUT_MARKS).strip() for sentence in sentences(text)]
     # an emoji behind the mark stands at the head of the next sentence
     ends = (part[-2:] + following[:1] for part, following in zip(parts, [*parts[1:], ""], strict=True))
@@ -559,5 +559,5 @@ def follows(text: str, instruction: str, arguments: dict[str, Any]) -> bool:
         return False
 
 
-def _missing(what: str, package: str) -> ImportError:
-    return ImportError(f"rows of IFBench that ask for {what} need a package: pip install {package}")
+def _missing(what: str, more: str = "") -> ImportError:
+    return ImportError(f"rows of IFBench that ask for {what} need more: pip install 'rlvr[instructions]'{more}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
@@ -21,6 +22,7 @@ from rlvr.algorithms.config import ConfigError
 from rlvr.algorithms.sampling import env_source as source
 from rlvr.algorithms.sampling.collect import NoValidEpisodeError
 from rlvr.algorithms.train.run import Trainer
+from rlvr.cli import main
 
 from ..children import start
 from .runs import GUESS, Callback, differences, small
@@ -58,6 +60,12 @@ def test_a_run_on_two_servers_is_the_run_in_one_process(servers: list[str], tmp_
     train(tmp_path / "here")
     train(tmp_path / "there", **on([servers[0], NOWHERE, servers[1]]))
     assert differences(tmp_path / "here", tmp_path / "there") == []
+
+
+def test_the_command_trains_on_servers_without_leave_to_run_code(servers, tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("RLVR_ALLOW_CODE", raising=False)
+    flags = ["--env.id", GUESS, "--env.servers", json.dumps(servers), "--out", str(tmp_path / "run"), "--dry-run"]
+    assert main(["train", *flags]) == 0, capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -205,9 +205,13 @@ def test_what_is_asked_wrongly_is_named():
 @pytest.mark.parametrize(
     ("package", "name", "message"),
     [
-        ("emoji", "format:emoji", "ask for emoji need a package: pip install emoji"),
-        ("syllapy", "words:odd_even_syllables", "ask for syllables need a package: pip install syllapy"),
-        ("nltk", "words:start_verb", "ask for a verb need a package: pip install nltk, and python -m nltk.downloader"),
+        ("emoji", "format:emoji", r"ask for emoji need more: pip install 'rlvr\[instructions\]'"),
+        ("syllapy", "words:odd_even_syllables", r"ask for syllables need more: pip install 'rlvr\[instructions\]'"),
+        (
+            "nltk",
+            "words:start_verb",
+            r"ask for a verb need more: pip install 'rlvr\[instructions\]', and python -m nltk.downloader",
+        ),
     ],
 )
 def test_a_row_that_needs_a_package_says_which(tmp_path, monkeypatch, package, name, message):
