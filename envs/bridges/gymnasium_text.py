@@ -75,6 +75,7 @@ class GymnasiumText(BridgedTask[gym.Env[Any, Any]]):
     Raises:
         ValueError: an environment whose observations, actions or success need to be told and were not, or that breaks
             the API of Gymnasium.
+        TypeError: an argument of a class or function lacks, or it has none of that name.
         gymnasium.error.Error: there is no such environment.
     """
 
@@ -153,7 +154,7 @@ class GymnasiumText(BridgedTask[gym.Env[Any, Any]]):
         if make is not None or not isinstance(self.env, str):
             maker: Any = make or self.env
             if fault := _misfit(maker, settings):
-                raise ValueError(f"{self.name_of} cannot be made: {fault}")
+                raise TypeError(f"{self.name_of} cannot be made: {fault}")
             made = maker(**settings)
             if not isinstance(made, gym.Env):
                 raise ValueError(f"{self.name_of} makes {type(made).__name__}, and not a gymnasium.Env")

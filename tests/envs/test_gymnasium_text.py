@@ -258,12 +258,22 @@ def test_choices():
         ({"env": Riddle, "success": 1, "reward": "both"}, "reward must be success or return"),
         ({"env": Riddle, "success": "no.such:thing"}, "names no function"),
         ({"env": "Taxi-v4", "success": 1, "to_text": "json:nothing"}, "names no function"),
-        ({"env": Riddle, "mist": 3}, "Riddle cannot be made: got an unexpected keyword argument 'mist'"),
-        ({"env": lambda words: Riddle()}, "cannot be made: missing a required argument: 'words'"),
     ],
 )
 def test_what_must_be_told_is_asked_for(settings, complaint):
     with pytest.raises(ValueError, match=complaint):
+        make(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"env": Riddle, "mist": 3}, "Riddle cannot be made: got an unexpected keyword argument 'mist'"),
+        ({"env": lambda words: Riddle()}, "cannot be made: missing a required argument: 'words'"),
+    ],
+)
+def test_an_argument_that_is_none_or_lacks_is_named(settings, complaint):
+    with pytest.raises(TypeError, match=complaint):
         make(**settings)
 
 
