@@ -58,11 +58,7 @@ def reasoning_gym_targets() -> list[str]:
 
 
 def own_targets() -> list[str]:
-    """All of ours, one of each module first: a run that is ended early has seen every family.
-
-    Data sets are played with the made-up rows of the tests, unless `RLVR_DATA` names others.
-    """
-    os.environ.setdefault("RLVR_DATA", str(RECORDS.parents[2] / "tests" / "data"))
+    """All of ours, one of each module first: a run that is ended early has seen every family."""
     modules: dict[str, list[str]] = {}
     for env_id in list_envs():
         modules.setdefault(str(gym.spec(env_id).kwargs["task"]).partition(":")[0], []).append(env_id)
@@ -329,6 +325,8 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="run also what stands in the records")
     parser.add_argument("--write", action="store_true", help="write docs/validation/own.md of the records")
     options = parser.parse_args()
+    # our data sets are played with the made-up rows of the tests, unless others are named
+    os.environ.setdefault("RLVR_DATA", str(RECORDS.parents[2] / "tests" / "data"))
     if options.serve:
         serve(options.serve, PORT)
         return
