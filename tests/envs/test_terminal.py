@@ -460,6 +460,24 @@ def test_a_command_that_takes_a_while_is_waited_for():
     assert "late" in shown(task, state, "clear; sleep 0.3; sleep 0.3 | cat; echo late<Enter>")
 
 
+BUSY_BETWEEN_WAITS = """import select, sys, time
+wait = lambda: select.select([sys.stdin], [], [], 0.1)
+wait()
+while time.process_time() < 1.5: pass
+wait()
+print("late")
+"""
+
+
+@pytest.mark.slow
+@sees_processes
+def test_work_between_two_brief_waits_is_waited_for():
+    task, state = seated(1)
+    lines = BUSY_BETWEEN_WAITS.replace("<", "<Lt>").replace("\n", "<Enter>")
+    state = play(task, state, f"cat > busy.py<Enter>{lines}<C-d>")[0]
+    assert shown(task, state, "clear; python3 busy.py<Enter>")[0] == "late"
+
+
 def on_screen(*programs: str) -> pytest.MarkDecorator:
     missing = [name for name in programs if shutil.which(name, path="/usr/local/bin:/usr/bin:/bin") is None]
     return pytest.mark.skipif(bool(missing), reason=f"{missing} not installed")

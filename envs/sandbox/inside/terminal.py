@@ -59,7 +59,8 @@ _READS, _WAITS = {
     "aarch64": ({63}, {22: (3, 0.0), 72: (4, 1e-9), 73: (2, 1e-9)}),
 }.get(platform.machine(), (set(), {}))
 # A program that waits for less goes on by itself soon: vi, on its way out, for 0.1 s, and then throws away what was
-# typed. One that has waited so for long, again and again, has a clock.
+# typed. One that has waited so for long, again and again, has a clock; what it does between two waits, such as to bring
+# a file to a busy disk, does not count.
 _BRIEF, _LONG_BRIEF = 0.5, 1.0  # seconds
 
 
@@ -228,7 +229,7 @@ class _Terminal:
 
     def _rest(self, clock: _Clock, awaited: _Awaited) -> bool:
         """Wait until the terminal rests; False if it did not, in time or in the bytes it may print."""
-        before, still, shells, printed, brief = None, _Stillness(), 0, False, None
+        before, still, shells, printed, briefly = None, _Stillness(), 0, False, 0.0
         while not self._printed.full:
             if self._read():
                 before, still, printed = None, _Stillness(), True
@@ -240,7 +241,7 @@ class _Terminal:
                 self._shell = self._open()
                 awaited = self._opened
             self._wake()
-            now = self._processes()
+            now, waits_briefly = self._processes(), False
             if self._unread():
                 still = _Stillness()
             elif now is None:
@@ -252,12 +253,13 @@ class _Terminal:
                 patience = self._patience(now)
                 if patience >= _BRIEF:
                     return True
-                if patience > 0:
-                    brief = clock.spent if brief is None else brief
-                    if clock.spent - brief > _LONG_BRIEF:
-                        return True
-            before = now
+                waits_briefly = patience > 0
+            before, spent = now, clock.spent
             clock.tick(now)
+            if waits_briefly:
+                briefly += clock.spent - spent
+                if briefly > _LONG_BRIEF:
+                    return True
             if clock.is_over():
                 return False
             time.sleep(_GLANCE)
