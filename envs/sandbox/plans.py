@@ -5,6 +5,7 @@ A plan is what *should* hold; only the probe (``probes``), which runs hostile co
 
 from __future__ import annotations
 
+import glob
 import os
 import pwd
 import random
@@ -45,6 +46,7 @@ class SandboxPlan:
     Attributes:
         workdirs_in: where it gets a folder for its programs (T2 without ``tmpfs``).
         tmpfs: the folder that a mount of its own covers, which its programs may fill (T2); None where none can be made.
+        hidden: folders of installed packages that are covered with empty ones (T2 with ``tmpfs``; T3 in its command).
         disk_mb: how much that mount holds, in MiB.
     """
 
@@ -57,6 +59,7 @@ class SandboxPlan:
     total_memory_mb: int
     workdirs_in: str | None = None
     tmpfs: str | None = None
+    hidden: tuple[str, ...] = ()
     disk_mb: float | None = None
     uid: int | None = None
 
@@ -68,7 +71,7 @@ class SandboxPlan:
         """What is sent to the supervisor."""
         return {
             "tier": self.tier, "argv": self.argv, "uid": self.uid, "uncover": self.uncover, "config": self.config,
-            "workdirs_in": self.workdirs_in, "tmpfs": self.tmpfs, "disk_mb": self.disk_mb,
+            "workdirs_in": self.workdirs_in, "tmpfs": self.tmpfs, "hidden": self.hidden, "disk_mb": self.disk_mb,
             "cgroup": self.cgroup, "total_memory_mb": self.total_memory_mb, "total_processes": 512,
         }  # fmt: skip
 
@@ -101,13 +104,29 @@ def make(tier: Tier, packages: tuple[str, ...], total_memory_mb: int, terminals:
         binds.update(zip(packages, config["packages"], strict=True))
         config["processes"] = terminals and _can_mount_processes()
         processes = ("--proc", "/proc") if config["processes"] else ()
-        return SandboxPlan(tier="T3", argv=(*_bubblewrap(binds, terminals), *processes, *_CLOSED, *command), **shared)
+        hidden = [word for path in site_folders(prefix) for word in ("--tmpfs", path, "--remount-ro", path)]
+        argv = (*_bubblewrap(binds, terminals), *hidden, *processes, *_CLOSED, *command)
+        return SandboxPlan(tier="T3", argv=argv, **shared)
     _require_landlock(drop)
     devices = [*_DEVICES, *([kernel.TERMINAL] if terminals else [])]
     config.update(readable=[*_SYSTEM, *readable, *packages], devices=devices)
     tmpfs = _coverable_folder(config["readable"]) if can_mount() else None
     workdirs_in = None if tmpfs else _scratch_parent(drop)
-    return SandboxPlan(tier="T2", argv=command, workdirs_in=workdirs_in, tmpfs=tmpfs, **shared)
+    hidden = [
+        path
+        for path in (site_folders(prefix) if tmpfs else ())
+        if not any(f"{p}/".startswith(f"{path}/") for p in packages)
+    ]
+    return SandboxPlan(tier="T2", argv=command, workdirs_in=workdirs_in, tmpfs=tmpfs, hidden=tuple(hidden), **shared)
+
+
+def site_folders(prefix: str) -> list[str]:
+    """Where packages are installed in what programs may read: they find the standard library alone, everywhere."""
+    readable = (prefix, "/usr")
+    patterns = (f"{root}/lib*/python3*/*-packages" for root in (*readable, "/usr/local"))
+    listed = [*sys.path, *(folder for pattern in patterns for folder in glob.glob(pattern))]
+    folders = {os.path.realpath(path) for path in listed if path.endswith("-packages") and os.path.isdir(path)}
+    return sorted(path for path in folders if path.startswith(tuple(f"{root}/" for root in readable)))
 
 
 def _coverable_folder(readable: list[str]) -> str | None:

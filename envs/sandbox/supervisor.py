@@ -238,6 +238,8 @@ def _become_sandbox(plan: dict[str, Any], fds: list[int], group: cgroups.Group |
             kernel.enter_mount_namespace()
             _uncover(plan["uncover"])
         if plan["tmpfs"]:
+            for folder in plan["hidden"]:
+                kernel.mount("tmpfs", folder, "tmpfs", kernel.MS_NOSUID_NODEV, "size=4k,mode=755")
             kernel.mount_read_only()
             kernel.mount_tmpfs(plan["tmpfs"], plan["disk_mb"])
         if plan["uid"] is not None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rlvr.envs.rewards.graders.code import grade_code
-from rlvr.envs.sandbox import Limits, Sandbox, SandboxError
+from rlvr.envs.sandbox import Limits, Sandbox, SandboxError, plans
 from rlvr.envs.sandbox.probes import probe_tier
 
 from ..children import start
@@ -299,6 +299,15 @@ def test_packages_can_be_imported_and_not_written(tier: str, tmp_path: Path) -> 
     assert result.stdout == "42\n"
     assert result.exit_code == 1
     assert (tmp_path / "gadget.py").read_text() == "VALUE = 42"
+
+
+def test_programs_see_no_installed_packages(sandbox: Sandbox) -> None:
+    """What is installed beside the interpreter differs from machine to machine, and may hold what a task asks for."""
+    folders = plans.site_folders(os.path.realpath(sys.base_prefix))
+    if not folders or (sandbox.tier == "T2" and not plans.can_mount()):
+        pytest.skip("nothing is installed where programs may read, or it cannot be covered")
+    result = sandbox.run_shell(f"ls -A {' '.join(folders)}; touch {folders[0]}/x || echo read-only")
+    assert [line for line in result.stdout.split("\n") if line and not line.endswith(":")] == ["read-only"]
 
 
 @pytest.mark.parametrize("path", ["/etc/x", "../x", "a/../../x", "", "a//b", "a\0b"])
