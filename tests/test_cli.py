@@ -135,6 +135,10 @@ def test_a_folder_that_is_not_there_is_said_so(capsys, tmp_path, monkeypatch, co
         ),
         (("play",), "the following arguments are required: env; see `rlvr play --help`"),
         (("plan", "config.yaml", "--gpuz", 8), "unrecognized arguments: --gpuz 8; did you mean --gpu?"),
+        (
+            ("train", "--overrides.kl_coef", ".1"),
+            "unrecognized arguments: --overrides.kl_coef .1; --overrides takes one value, in JSON",
+        ),
         (("train", "mine.yaml"), "unrecognized arguments: mine.yaml; did you mean --config mine.yaml?"),
         (
             ("eval", "--env", GUESS, "--data-files", "a"),

@@ -49,6 +49,8 @@ def with_near_flag(message: str, flags: Iterable[str]) -> str:
     if not unknown:
         return message
     word = unknown[0].partition("=")[0]
+    if (whole := word.rpartition(".")[0]) in flags:  # `--overrides.kl_coef .1`
+        return f"{message}; {whole} takes one value, in JSON"
     if near := nearest(word, flags, 0.75):  # all begin with two dashes, many go on with max-
         return f"{message}; did you mean {near}?"
     if "--config" in flags and word.endswith((".yaml", ".yml")):
