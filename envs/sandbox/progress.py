@@ -88,13 +88,16 @@ class RunProgress:
         """Leave out what was until now: the next look only finds out where things stand."""
         self.now, self._last = now, None
 
-    def look(self, now: float) -> None:
-        """Take in what happened since the last look."""
+    def look(self, now: float, due: float) -> None:
+        """Take in what happened since the last look, or, if it is the first, since it was due: whoever looks late was
+        kept from it by the machine, and nobody can tell any more what the program was kept from."""
         if self.watched is None:
             return
         usage = _in_group(self.watched.group) if self.watched.group else _in_processes(self.watched)
         last, self._last = self._last, usage
         passed, self.now = now - self.now, now
+        if last is None:
+            self.held += max(0.0, now - due)
         if last is None or usage is None:
             return
         ran = max(0.0, usage.ran - last.ran)

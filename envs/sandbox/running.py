@@ -350,8 +350,8 @@ class Running:
         """
         if self._progress is None:
             self._progress = RunProgress(self._handle.watched(), self._started)
-        progress, now = self._progress, time.monotonic()
-        progress.look(now)
+        progress, due, now = self._progress, self._next_look(budget), time.monotonic()
+        progress.look(now, due)
         watched = progress.watched
         if watched is not None and watched.is_over_memory():
             self._stop("memory_limit")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -287,6 +288,17 @@ def test_a_busy_machine_does_not_use_up_a_programs_time(tier: str, seen: str, on
             assert session.run(
                 WORK.replace("while", "until = time.process_time() + 0.2\nwhile").replace("< 0.2", "< until")
             ).ok
+
+
+@pytest.mark.slow
+def test_a_caller_that_is_kept_from_looking_does_not_use_up_a_programs_time(
+    tier: str, seen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Sandbox(tier=tier, parallel=1) as box, box.session(Limits(seconds=0.6)) as session:
+        assert session.run("import time\ntime.sleep(0.1)").ok
+        waits, poll = [0.7], select.poll
+        monkeypatch.setattr(select, "poll", lambda: (time.sleep(waits.pop() if waits else 0.0), poll())[1])
+        assert session.run("time.sleep(0.8)").ok
 
 
 WRONG: dict[str, Callable[[], str]] = {
