@@ -340,7 +340,7 @@ class _Composer:
             return None
         lead = Instruction(self.head.lead, args)
         plain_texts = (scene.plain.text, plain_text(brief, scene.language, greets=False))
-        if all(judge(text, brief, (*start, lead)).parts[lead.kind] for text in plain_texts):
+        if any(judge(text, brief, (*start, lead)).parts[lead.kind] for text in plain_texts):
             return None
         instructions: tuple[Instruction, ...] = (*start, lead)
         missing = LEVELS[self.level - 1].instructions - 1
