@@ -62,16 +62,24 @@ class Package(NamedTuple):
                     frontier.append(other)
         return distances
 
-    def with_imports(self, program: str) -> str:
-        """A program below the imports of the package's names in it."""
+    def path(self, module: str) -> str:
+        """The path of a module; of one in an inner package, whose name has dots, too."""
+        return f"{self.name}/{module.replace('.', '/')}.py"
+
+    def imports_for(self, program: str) -> list[str]:
+        """The imports of the package's names in a program; none for one that has its own."""
         wanted: dict[str, set[str]] = {}
         for word in _WORD.findall(program):
             if word in self.owners:
                 wanted.setdefault(self.owners[word], set()).add(word)
-        lines = [
+        return [
             f"from {self.name}.{module} import {', '.join(sorted(names))}" for module, names in sorted(wanted.items())
         ]
-        return "\n".join([*lines, "", program])
+
+    def with_imports(self, program: str) -> str:
+        """A program below the imports of the package's names in it."""
+        lines = self.imports_for(program)
+        return "\n".join([*lines, "", program]) if lines else program
 
 
 @lru_cache(maxsize=256)

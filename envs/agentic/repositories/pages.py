@@ -33,7 +33,8 @@ def label_of(package: Package, program: str) -> str:
     methods = [node.func.attr for node in ast.walk(tree.body[-1]) if isinstance(node, ast.Call)
                and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name)]  # fmt: skip
     names = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in package.owners]
-    return next((name for name in methods if name not in ("append", "upper", "join")), names[0])
+    names = names or [alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+    return next((name for name in methods if name not in ("append", "upper", "join")), names[0] if names else "value")
 
 
 def test_names(package: Package, programs: Sequence[str]) -> list[str]:
@@ -48,8 +49,15 @@ def test_names(package: Package, programs: Sequence[str]) -> list[str]:
 
 def test_module(package: Package, module: str, programs: Sequence[str], expected: Sequence[Any]) -> str:
     """The text of a module of tests, one for each program."""
-    imports = package.with_imports("\n".join(programs)).split("\n\n")[0]
-    lines = ["import unittest", "", imports, "", "", f"class {class_name(module)}(unittest.TestCase):"]
+    imports = package.imports_for("\n".join(programs))
+    lines = [
+        "import unittest",
+        "",
+        *imports,
+        *[""][: len(imports)],
+        "",
+        f"class {class_name(module)}(unittest.TestCase):",
+    ]
     for name, program, value in zip(test_names(package, programs), programs, expected, strict=True):
         body, last = _divided(program)
         lines.append(f"    def {name}(self):")
@@ -64,7 +72,12 @@ def test_module(package: Package, module: str, programs: Sequence[str], expected
 
 def class_name(module: str) -> str:
     """The name of the class of a module's tests."""
-    return module.title().replace("_", "") + "Test"
+    return module.title().replace("_", "").replace(".", "") + "Test"
+
+
+def test_name(module: str) -> str:
+    """The name of the module of a module's tests."""
+    return f"test_{module.replace('.', '_')}"
 
 
 def _divided(program: str) -> tuple[list[str], str]:
@@ -92,7 +105,7 @@ def page_of(module: str, source: str) -> str:
 def readme(package: Package) -> str:
     """The README: the modules with their first lines, and how the tests are run."""
     rows = [
-        f"- `{package.name}/{module}.py`: {summary(text)} [More](docs/{module}.md)"
+        f"- `{package.path(module)}`: {summary(text)} [More](docs/{module}.md)"
         for module, text in sorted(package.modules.items())
     ]
     return (

@@ -113,7 +113,7 @@ class Repository(NamedTuple):
 
     def path(self, module: str) -> str:
         """The path of a module."""
-        return f"{self.package.name}/{module}.py"
+        return self.package.path(module)
 
     def signature(self) -> str:
         """What is the same in repositories that differ in names and numbers alone.
@@ -148,30 +148,121 @@ def repository(level: int, seed: int) -> Repository:
     """The repository of a seed; the same on every machine."""
     split = split_of_seed(seed)
     for attempt in count():
-        drawn = _drawn(stream("rlvr/RepoRepair-v0", level, seed, attempt), split, level)
+        draft = PackageDraft(stream("rlvr/RepoRepair-v0", level, seed, attempt), split, level)
+        drawn = broken_repository(draft)
         if drawn is not None:
             return drawn
     raise AssertionError("unreachable")
 
 
-class PackageDraft:
-    """A repository under way: the package, its programs, and the faults so far."""
+class RepositoryDraft:
+    """A repository under way: a package, its programs, and how a fault of it is found.
+
+    Args:
+        tops: the modules in whose programs a fault of another module may be seen.
+        extra: files beside the code that the first commit has.
+    """
+
+    def __init__(
+        self,
+        rng: random.Random,
+        split: str,
+        level: int,
+        package: Package,
+        tops: Sequence[str],
+        extra: Mapping[str, str],
+    ) -> None:
+        self.rng, self.split, self.level, self.size = rng, split, level, SIZES[level - 1]
+        self.package, self.tops, self.extra = package, tops, extra
+        self.programs: list[Program] = []
+        self.standing = {module: package.distances(module) for module in package.modules}
+
+    def values(self, modules: Mapping[str, str], programs: Sequence[Program]) -> list[Any] | None:
+        """What programs give with these modules; None if one does not end."""
+        texts = [self.package.with_imports(program.text) for program in programs]
+        values = outcomes(self.package.name, modules, texts)
+        return None if any(isinstance(value, str) and value == UNENDING for value in values) else values
+
+    def changes_of(self, module: str) -> Sequence[CodeChange]:
+        """The changes that may make a fault of a module."""
+        return changes(self.package.modules[module])
+
+    def distance(self, program: Program, module: str, change: CodeChange) -> int | None:
+        """How far a program is from a change of a module, in imports; None where it does not meet it."""
+        return self.standing[program.module].get(module)
+
+    def deepest(self) -> int:
+        """The greatest distance that there is."""
+        return max(max(self.standing[top].values()) for top in self.tops)
+
+    def kinds(self) -> list[str]:
+        kinds = [kind for kind in KINDS[self.split] if self.level > 1 or kind in TOKEN_KINDS]
+        self.rng.shuffle(kinds)
+        return kinds
+
+    def is_free(self, module: str, change: CodeChange, faults: Sequence[Fault]) -> bool:
+        """Whether a change may be a fault beside others."""
+        return all(module != each.module for each in faults)
+
+    def fault(self, taken: Sequence[Fault]) -> Fault | None:
+        """A change apart from those taken, with a symptom as far away as the level asks for."""
+        order = []
+        for kind in self.kinds():
+            pool = [
+                (module, change)
+                for module in self.package.modules
+                for change in self.changes_of(module)
+                if change.kind == kind and self.is_free(module, change, taken)
+            ]
+            order.append(self.rng.sample(pool, min(len(pool), 8)))
+        queue = [each for group in order for each in group[:2]] + [each for group in order for each in group[2:]]
+        deepest = self.deepest()
+        distance = min(self.size.distance if not taken else min(self.size.distance, 1), deepest)
+        for module, change in queue[:TRIES]:
+            fault = self._tried(module, change, distance)
+            if fault is not None:
+                return fault
+        return None
+
+    def _tried(self, module: str, change: CodeChange, distance: int) -> Fault | None:
+        met = [(each, self.distance(each, module, change)) for each in self.programs]
+        near = [(each, steps) for each, steps in met if steps is not None]
+        seen = [each for each, steps in near
+                if (each.module in self.tops and steps >= distance if distance else steps == 0)]  # fmt: skip
+        if not seen:
+            return None
+        text = change.applied(self.package.modules[module])
+        values = self.values({**self.package.modules, module: text}, [each for each, _ in near])
+        if values is None:
+            return None
+        failing = [each for (each, _), value in zip(near, values, strict=True) if repr(value) != repr(each.expected)]
+        standing = sum(module in self.standing[each.module] for each in self.programs)
+        hidden = {(each.module, each.scenario) for each in failing if each.draw >= SHOWN}
+        if not 3 <= len(failing) <= 0.6 * standing or sum(each.draw >= SHOWN for each in failing) < 2:
+            return None
+        symptoms = [each for each in failing
+                    if each.draw < SHOWN and (each.module, each.scenario) in hidden and each in seen]  # fmt: skip
+        if not symptoms:
+            return None
+        symptom = self.rng.choice(symptoms)
+        return Fault(module, change, symptom, next(steps for each, steps in near if each is symptom))
+
+
+class PackageDraft(RepositoryDraft):
+    """A repository under way that is composed of parts."""
 
     def __init__(self, rng: random.Random, split: str, level: int) -> None:
         size, domains = SIZES[level - 1], DOMAINS[split]
-        self.rng, self.split, self.level, self.size = rng, split, level, size
         tops = rng.sample(domains, min(size.domains, len(domains)))
         chosen = [*tops, *rng.sample(SUPPORT, size.support)]
-        self.package = composed(rng, rng.choice(NAMES), chosen, size.share)
-        self.tops = [module for module, part in self.package.parts.items() if part in tops]
+        package = composed(rng, rng.choice(NAMES), chosen, size.share)
+        named = [module for module, part in package.parts.items() if part in tops]
+        super().__init__(rng, split, level, package, named, {})
         texts = list(self._texts())
-        values = outcomes(
-            self.package.name, self.package.modules, [self.package.with_imports(each[3]) for each in texts]
-        )
+        values = outcomes(package.name, package.modules, [package.with_imports(each[3]) for each in texts])
         self.programs = [
             Program(*each, value) for each, value in zip(texts, values, strict=True) if not is_unfit(value)
         ]
-        self.standing = {module: self.package.distances(module) for module in self.package.modules}
 
     def _texts(self) -> Iterator[tuple[str, int, int, str]]:
         for module, scenarios in self.package.scenarios.items():
@@ -180,99 +271,49 @@ class PackageDraft:
                 for draw, text in enumerate(drawn):
                     yield module, number, draw, text
 
-    def kinds(self) -> list[str]:
-        kinds = [kind for kind in KINDS[self.split] if self.level > 1 or kind in TOKEN_KINDS]
-        self.rng.shuffle(kinds)
-        return kinds
-
-    def failing(self, modules: Mapping[str, str], changed: str) -> list[Program] | None:
-        """The programs that fail with these modules; None if one does not end."""
-        programs = [program for program in self.programs if changed in self.standing[program.module]]
-        texts = [self.package.with_imports(program.text) for program in programs]
-        values = outcomes(self.package.name, modules, texts)
-        if any(isinstance(value, str) and value == UNENDING for value in values):
-            return None
-        failing = [each for each, value in zip(programs, values, strict=True) if repr(value) != repr(each.expected)]
-        return failing if 3 <= len(failing) <= 0.6 * len(programs) else None
-
-    def fault(self, taken: Sequence[str]) -> Fault | None:
-        """A change of a module that has none yet, with a symptom as far away as the level asks for."""
-        order = []
-        for kind in self.kinds():
-            pool = [
-                (module, change)
-                for module, text in self.package.modules.items()
-                if module not in taken
-                for change in changes(text)
-                if change.kind == kind
-            ]
-            order.append(self.rng.sample(pool, min(len(pool), 8)))
-        queue = [each for group in order for each in group[:2]] + [each for group in order for each in group[2:]]
-        deepest = max(max(self.standing[top].values()) for top in self.tops)
-        distance = min(self.size.distance if not taken else min(self.size.distance, 1), deepest)
-        for module, change in queue[:TRIES]:
-            if not any(self.standing[top].get(module, -1) >= distance for top in self.tops) and distance:
-                continue
-            fault = self._tried(module, change, distance)
-            if fault is not None:
-                return fault
-        return None
-
-    def _tried(self, module: str, change: CodeChange, distance: int) -> Fault | None:
-        text = change.applied(self.package.modules[module])
-        failing = self.failing({**self.package.modules, module: text}, module)
-        if failing is None:
-            return None
-        hidden = {(each.module, each.scenario) for each in failing if each.draw >= SHOWN}
-        if sum(each.draw >= SHOWN for each in failing) < 2:
-            return None
-        symptoms = [
-            each
-            for each in failing
-            if each.draw < SHOWN and (each.module, each.scenario) in hidden
-            and (each.module == module if distance == 0 else
-                 each.module in self.tops and self.standing[each.module][module] >= distance)
-        ]  # fmt: skip
-        if not symptoms:
-            return None
-        symptom = self.rng.choice(symptoms)
-        return Fault(module, change, symptom, self.standing[symptom.module][module])
-
 
 def is_unfit(value: Any) -> bool:
     """Whether a program's value is no plain data, or it does not end."""
     return isinstance(value, str) and value.startswith((UNENDING, f"{RAISES}NotPlain"))
 
 
-def _drawn(rng: random.Random, split: str, level: int) -> Repository | None:
-    draft = PackageDraft(rng, split, level)
+def with_faults(modules: Mapping[str, str], faults: Sequence[Fault]) -> dict[str, str]:
+    """The texts of modules with these faults."""
+    broken = dict(modules)
+    for fault in sorted(faults, key=lambda each: -each.change.start):  # those before it stay where they are
+        broken[fault.module] = fault.change.applied(broken[fault.module])
+    return broken
+
+
+def broken_repository(draft: RepositoryDraft) -> Repository | None:
+    """The repository of a draft, with the faults of its level; None where they are not found."""
     faults: list[Fault] = []
     for _ in range(draft.size.faults):
-        fault = draft.fault([each.module for each in faults])
+        fault = draft.fault(faults)
         if fault is None:
             return None
         faults.append(fault)
     package = draft.package
-    broken = dict(package.modules)
-    for fault in faults:
-        broken[fault.module] = fault.change.applied(broken[fault.module])
-    texts = [package.with_imports(program.text) for program in draft.programs]
-    values = outcomes(package.name, broken, texts)
+    broken = with_faults(package.modules, faults)
+    values = draft.values(broken, draft.programs)
+    if values is None:
+        return None
     failing = {
         each.text: value
         for each, value in zip(draft.programs, values, strict=True)
         if repr(value) != repr(each.expected)
     }
-    if UNENDING in map(str, failing.values()) or any(fault.symptom.text not in failing for fault in faults):
+    if any(fault.symptom.text not in failing for fault in faults):
         return None
     hidden = [each for each in draft.programs if each.draw >= SHOWN]
     bad = [each for each in hidden if each.text in failing]
     good = [each for each in hidden if each.text not in failing]
-    bad = rng.sample(bad, min(len(bad), MAX_HIDDEN // 3))
-    judged = bad + rng.sample(good, min(len(good), MAX_HIDDEN - len(bad)))
+    bad = draft.rng.sample(bad, min(len(bad), MAX_HIDDEN // 3))
+    judged = bad + draft.rng.sample(good, min(len(good), MAX_HIDDEN - len(bad)))
     tests = _tests(draft, failing)
-    neighbour = _neighbour(draft, faults) if level >= 4 else ""
+    neighbour = _neighbour(draft, faults) if draft.level >= 4 else ""
     commits = history(package, broken, tests, neighbour)
+    commits[0] = HistoryCommit(commits[0].subject, {**commits[0].files, **draft.extra})
     files: dict[str, str] = {}
     for commit in commits:
         files |= commit.files
@@ -281,7 +322,7 @@ def _drawn(rng: random.Random, split: str, level: int) -> Repository | None:
     return Repository(package, files, tuple(faults), issue, rows, len(bad), tuple(commits))
 
 
-def _tests(draft: PackageDraft, failing: Mapping[str, Any]) -> dict[str, list[Program]]:
+def _tests(draft: RepositoryDraft, failing: Mapping[str, Any]) -> dict[str, list[Program]]:
     """The programs that the repository's own tests run; those that fail only where the level's tests may fail."""
     tests: dict[str, list[Program]] = {}
     for program in draft.programs:
@@ -290,7 +331,7 @@ def _tests(draft: PackageDraft, failing: Mapping[str, Any]) -> dict[str, list[Pr
     return tests
 
 
-def _neighbour(draft: PackageDraft, faults: Sequence[Fault]) -> str:
+def _neighbour(draft: RepositoryDraft, faults: Sequence[Fault]) -> str:
     """A module without a fault beside the one where a fault is seen; the last commit changes it."""
     wrong = {fault.module for fault in faults}
     near = [module for module in draft.standing[faults[0].symptom.module] if module not in wrong]
@@ -315,20 +356,21 @@ def history(
     ]
     for module, text in broken.items():
         programs = tests.get(module, [])
-        files = {f"{name}/{module}.py": text, f"docs/{module}.md": pages.page_of(module, package.modules[module])}
+        files = {package.path(module): text, f"docs/{module}.md": pages.page_of(module, package.modules[module])}
         if programs:
-            files[f"tests/test_{module}.py"] = pages.test_module(
+            files[f"tests/{pages.test_name(module)}.py"] = pages.test_module(
                 package, module, [each.text for each in programs], [each.expected for each in programs]
             )
         if module == neighbour:
-            files[f"{name}/{module}.py"] = _shorter(text)
+            files[package.path(module)] = _shorter(text)
         what = pages.summary(text).rstrip(".")
-        commits.append(HistoryCommit(f"Add {module}: {what[:1].lower()}{what[1:]}"[:72], files))
+        subject = f"Add {module}: {what[:1].lower()}{what[1:]}"[:72].rstrip(": ")
+        commits.append(HistoryCommit(subject, files))
     commits.append(HistoryCommit("Say in the README what there is", {"README.md": pages.readme(package)}))
     if neighbour:
         last = _definitions(broken[neighbour])[-1]
         subject = f"Add {getattr(last, 'name', '')} to {neighbour}"
-        commits.append(HistoryCommit(subject, {f"{name}/{neighbour}.py": broken[neighbour]}))
+        commits.append(HistoryCommit(subject, {package.path(neighbour): broken[neighbour]}))
     return commits
 
 
@@ -342,7 +384,7 @@ def _shorter(text: str) -> str:
 
 
 def _issue(
-    draft: PackageDraft, faults: Sequence[Fault], failing: Mapping[str, Any], tests: Mapping[str, Sequence[Program]],
+    draft: RepositoryDraft, faults: Sequence[Fault], failing: Mapping[str, Any], tests: Mapping[str, Sequence[Program]],
     neighbour: str,
 ) -> str:  # fmt: skip
     """What somebody wrote who saw the symptoms and nothing else."""
@@ -354,7 +396,8 @@ def _issue(
         if draft.size.names_test:
             listed = list(tests[program.module])
             names = pages.test_names(package, [each.text for each in listed])
-            test = f"tests.test_{program.module}.{pages.class_name(program.module)}.{names[listed.index(program)]}"
+            case = pages.class_name(program.module)
+            test = f"tests.{pages.test_name(program.module)}.{case}.{names[listed.index(program)]}"
             opening = rng.choice(
                 ("The test `{}` fails.", "`{}` does not pass any more.", "Please look at `{}`: it fails.")
             )
@@ -369,7 +412,7 @@ def _issue(
             f"{_expected(program.expected)}."
         )
     if draft.level == len(SIZES) and neighbour:
-        paragraphs.append(f"The last commit changed `{package.name}/{neighbour}.py`; perhaps it came with that.")
+        paragraphs.append(f"The last commit changed `{package.path(neighbour)}`; perhaps it came with that.")
     if not draft.size.tests_fail:
         paragraphs.append("All tests pass.")
     return "\n\n".join(paragraphs)

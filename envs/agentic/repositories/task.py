@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import unified_diff
 from itertools import count
 from typing import ClassVar, Final, NamedTuple
 
 from rlvr.envs.agentic.repositories import pages, workspace
 from rlvr.envs.agentic.repositories.features import repository_without_feature
-from rlvr.envs.agentic.repositories.repository import SIZES, Fault, Repository, repository, split_of_seed
+from rlvr.envs.agentic.repositories.installed import checked_packages, installed_repository
+from rlvr.envs.agentic.repositories.repository import SIZES, Fault, Repository, repository, split_of_seed, with_faults
 from rlvr.envs.core.seeding import split_of
 from rlvr.envs.core.verdict import Verdict, unparsable, wrong
 from rlvr.envs.rewards.extraction import visible_text
@@ -32,16 +33,20 @@ _LIST: Final = 40  # files that the first observation names
 class RepoWorld(NamedTuple):
     """A repository by level and seed, and what the policy has changed: a text by path, None for a file that is gone.
 
-    ``work`` is what is asked for, ``repair`` or ``feature``.
+    ``work`` is what is asked for, ``repair`` or ``feature``; ``packages`` the installed distributions that it is drawn
+    from, none for composed packages.
     """
 
     level: int
     seed: int
     edits: tuple[tuple[str, str | None], ...] = ()
     work: str = "repair"
+    packages: tuple[str, ...] = ()
 
     def repository(self) -> Repository:
         """The repository as it was given."""
+        if self.packages:
+            return installed_repository(self.level, self.seed, self.packages)
         return MADE[self.work](self.level, self.seed)
 
     def files(self) -> dict[str, str]:
@@ -168,6 +173,7 @@ class RepositoryTask(ToolTask[RepoWorld]):
     """
 
     work: ClassVar[str]
+    packages: tuple[str, ...] = ()
     levels = len(SIZES)
     patience: ClassVar[float] = 15.0  # seconds a turn may take, for the audit: it runs programs
     toolset = tuple(
@@ -188,7 +194,9 @@ class RepositoryTask(ToolTask[RepoWorld]):
 
     def start(self, rng: random.Random, level: int) -> Session[RepoWorld]:
         """The seed of a repository, which is made when it is first looked at."""
-        return Session(RepoWorld(level, rng.randrange(SEEDS), (), self.work), "", 0, self._allowed(level))
+        return Session(
+            RepoWorld(level, rng.randrange(SEEDS), (), self.work, self.packages), "", 0, self._allowed(level)
+        )
 
     def budget(self, level: int) -> int:
         """By level, about twice what the expert needs."""
@@ -196,7 +204,8 @@ class RepositoryTask(ToolTask[RepoWorld]):
 
     def content(self, state: Session[RepoWorld]) -> str:
         """The seed of the repository, which decides the domains and the kinds of fault that its split alone has."""
-        split, base = split_of_seed(state.world.seed), f"repository {state.world.level} {state.world.seed}"
+        world, split = state.world, split_of_seed(state.world.seed)
+        base = " ".join(("repository", str(world.level), str(world.seed), *world.packages))
         return next(text for number in count() if split_of(text := f"{base} {number}") == split)
 
     def observe(self, state: Session[RepoWorld]) -> str:
@@ -230,7 +239,15 @@ class RepositoryTask(ToolTask[RepoWorld]):
     # a program that works on the files themselves
 
     def workspace(self, state: Session[RepoWorld]) -> dict[str, str | bytes]:
-        """All files of the repository by their paths, those of ``.git`` among them."""
+        """All files of the repository by their paths, those of ``.git`` among them.
+
+        Raises:
+            ValueError: it is of an installed package, which a program outside of the sandbox could copy.
+        """
+        if state.world.packages:
+            raise ValueError(
+                "a program outside of the sandbox can read installed packages: leave packages empty for it"
+            )
         return {**state.world.files(), **pages.git_folder(state.world.repository().commits)}
 
     def judge_files(self, state: Session[RepoWorld], files: Mapping[str, str]) -> Verdict:
@@ -268,12 +285,13 @@ class RepositoryTask(ToolTask[RepoWorld]):
 
 
 class RepoRepair(RepositoryTask):
-    """Mend a fault in a generated package, told of by an issue: through tools, or by one patch.
+    """Mend a fault in a package, told of by an issue: through tools, or by one patch.
 
     Levels 1 to 5: one wrong word, its failing test is named; any fault in one module, test named; the test fails
     and is not named; no test fails and the fault is in another module than its symptom; two faults in a package of
     about twenty modules, one of them at least two imports away where there are such, and a commit that is wrongly
-    suspected.
+    suspected. In installed packages a distance counts calls, and the last commit is suspected where a module may end
+    without its last function.
 
     Observation: the issue and the files; then what each call gave.
     Actions: calls of the tools; a reply without a call hands the repository in, with the patch that it holds in a
@@ -283,6 +301,8 @@ class RepoRepair(RepositoryTask):
     Episode end: a reply without a call, or the turns are used up.
 
     Args:
+        packages: installed distributions to break parts of, such as ``["sortedcontainers", "sympy"]``; none: packages
+            are composed.
         tool_style: how calls are written, one of ``rlvr.envs.tools.STYLES``.
         tools_in: ``system`` describes the tools in the system prompt; ``template`` leaves them to the chat template.
         max_calls: calls an episode may make; the level decides if None.
@@ -290,6 +310,8 @@ class RepoRepair(RepositoryTask):
 
     Raises:
         SandboxUnavailable: no sandbox tier holds on this machine.
+        ValueError: a distribution is not installed, not permissive, not pure Python, can be read in the sandbox or has
+            too few examples.
     """
 
     work = "repair"
@@ -299,6 +321,18 @@ class RepoRepair(RepositoryTask):
         "When it is mended, reply without a call: your reply hands the repository in. Instead of calling edit_file you "
         "may put a unified diff into that reply, between ```diff and ```."
     )
+
+    def __init__(
+        self,
+        *,
+        packages: Sequence[str] = (),
+        tool_style: str = "hermes",
+        tools_in: str = "system",
+        max_calls: int | None = None,
+        max_output: int = 2 * MAX_OUTPUT,
+    ) -> None:
+        super().__init__(tool_style=tool_style, tools_in=tools_in, max_calls=max_calls, max_output=max_output)
+        self.packages = checked_packages((packages,) if isinstance(packages, str) else tuple(packages))
 
     def difficulty(self, state: Session[RepoWorld]) -> float:
         """Modules of the package, times one for each fault and one for each import between it and its symptom."""
@@ -312,23 +346,24 @@ class RepoRepair(RepositoryTask):
             yield Call("list_files", {})
         if size.distance > 1:
             yield Call("shell", {"command": "git log --oneline -n 5"})
-        for fault in given.faults:
+        for index, fault in enumerate(given.faults):
             look = _look(given, fault, size.names_test, size.tests_fail)
             yield look
             for module in _way(given, fault):
                 yield Call("view_file", {"path": given.path(module), "first_line": _line_of(given, fault, module)})
-            old, new = lines_that_differ(given.files[given.path(fault.module)], given.package.modules[fault.module])
+            before, after = (with_faults(given.package.modules, given.faults[start:]) for start in (index, index + 1))
+            old, new = lines_that_differ(before[fault.module], after[fault.module])
             yield Call("edit_file", {"path": given.path(fault.module), "old": old, "new": new})
             yield look
         yield Call("run_tests", {})
-        modules = " and ".join(f"{fault.module}.py" for fault in given.faults)
+        modules = " and ".join(dict.fromkeys(f"{fault.module}.py" for fault in given.faults))
         yield f"I have mended {modules}; what the issue shows is right now, and the tests pass."
 
 
 def _look(given: Repository, fault: Fault, names_test: bool, tests_fail: bool) -> Call:
     module = fault.symptom.module
     if tests_fail:
-        name = f"tests.test_{module}"
+        name = f"tests.{pages.test_name(module)}"
         if names_test:
             name = given.issue.split("`")[1]
         return Call("run_tests", {"names": name})
