@@ -47,7 +47,9 @@ SUMS = "rlvr/Sums-v0"
 # Ids whose episodes run programs: they are played on each tier, with as many actions as a kit.
 PROGRAMS = frozenset(
     f"rlvr/{name}-v0"
-    for name in "HumanEval MBPP CodeContests CodeTests CodeRepair RepoRepair RepoFeature GSM8K-Python Terminal".split()
+    for name in (
+        "HumanEval MBPP CodeContests CodeTests CodeRepair RepoRepair RepoFeature GSM8K-Python Terminal Rocq".split()
+    )
 )
 HOSTILE = (*HOPELESS.values(), "\\boxed{" * 2_000, "<tool_call>" * 500, "####" * 500, "$" * 5_000, "\ud800")
 WAITS = frozenset({"rlvr/GSM8K-Python-v0"})  # calls may take 10 s each: a tenth of the actions

@@ -20,6 +20,7 @@ from rlvr.envs.core.registry import best_scores, list_envs, playable
 from rlvr.envs.core.tables import DataError, Source
 from rlvr.envs.core.task import Task
 from rlvr.envs.core.text_env import TextEnv
+from rlvr.envs.sandbox import SandboxUnavailable
 
 OURS = "Apache-2.0"
 SECTIONS = ("Observation", "Actions", "Reward", "Episode end", "Levels", "Arguments")  # of a task's docstring
@@ -207,7 +208,7 @@ def card(env_id: str) -> Card:
         missing = ""
     except DataError:
         task, missing = kind, "its data set is not here"
-    except ImportError as error:
+    except (ImportError, SandboxUnavailable) as error:
         task, missing = kind, " ".join(str(error).split())
     ready = isinstance(task, Task)
     levels = range(1, task.levels + 1)

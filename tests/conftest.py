@@ -34,6 +34,7 @@ from hypothesis import settings
 from . import sampling
 from .children import child as child_process
 from .children import take_default_signals
+from .needs import has_rocq
 
 take_default_signals()
 
@@ -68,10 +69,15 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     sampling.leave_out(config, items)
+    lacking = {}
     if find_spec("chess") is None:
-        for item in items:
-            if re.search(r"[\[/-]Chess\b", item.nodeid):
-                item.add_marker(pytest.mark.skip(reason='needs the extra games: pip install "rlvr[games]"'))
+        lacking["Chess"] = 'needs the extra games: pip install "rlvr[games]"'
+    if not has_rocq():
+        lacking["Rocq"] = "needs coqc and coqchk: apt-get install coq"
+    for item in items:
+        for name, reason in lacking.items():
+            if re.search(rf"[\[/-]{name}\b", item.nodeid):
+                item.add_marker(pytest.mark.skip(reason=reason))
 
 
 LOOPBACK = ("127.", "::1", "localhost")

@@ -22,7 +22,7 @@ from rlvr.envs.cards import card, measure, sections, summary, summary_from_docst
 from rlvr.envs.core.task import Task
 from rlvr.envs.tasks import guesses
 
-from .needs import needs_sandbox
+from .needs import needs_rocq, needs_sandbox
 
 ROOT = Path(__file__).parents[1]
 OWN = [i for i in rlvr.list_envs() if i.startswith("rlvr/") and not i.startswith(PREFIXES)]
@@ -202,6 +202,7 @@ def test_the_gallery_shows_exactly_the_ids_that_are_registered():
 
 @pytest.mark.slow
 @needs_sandbox
+@needs_rocq
 def test_the_generated_pages_are_up_to_date():
     pytest.importorskip("chess")
     ended = subprocess.run(

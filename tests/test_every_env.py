@@ -35,7 +35,7 @@ from rlvr.envs.sandbox.probes import NATIVE, probe_tier
 from rlvr.envs.tools import Call, write_call
 
 from .group_isolation import PrivateValue, check_interleaved, check_members
-from .needs import COSTLY
+from .needs import COSTLY, has_rocq
 
 # Processes import it by its name.
 sys.path.insert(0, str(Path(__file__).parent / "envs"))
@@ -43,7 +43,7 @@ Drawing = importlib.import_module("private_kit").Drawing
 
 CODING = {
     f"rlvr/{name}-v0"
-    for name in "HumanEval MBPP CodeContests CodeTests CodeRepair RepoRepair RepoFeature GSM8K-Python".split()
+    for name in "HumanEval MBPP CodeContests CodeTests CodeRepair RepoRepair RepoFeature GSM8K-Python Rocq".split()
 }
 HELD = any(probe_tier(tier).holds for tier in NATIVE)
 REFUSED = CODING if not HELD else set()  # they refuse where no sandbox holds
@@ -51,6 +51,8 @@ if not probe_tier("T3").holds and (not HELD or os.geteuid() != 0):
     REFUSED = REFUSED | {"rlvr/Terminal-v0"}  # T2 lets only root's programs change permissions
 if find_spec("chess") is None:
     REFUSED = REFUSED | {"rlvr/Chess-v0"}  # it needs the extra games
+if not has_rocq():
+    REFUSED = REFUSED | {"rlvr/Rocq-v0"}
 # tests/envs/test_bridges.py has those of other suites
 ENVS = [i for i in rlvr.list_envs() if i not in REFUSED and not i.startswith(PREFIXES)]
 SEEDS = range(30)

@@ -119,7 +119,7 @@ def test_an_expert_does_the_same_wherever_a_policy_has_seen_the_same(env_id):
 
 
 # To write is the task: the words are the expert's own, its numbers of three digits are not. A proof counts its lines.
-OWN_WORDS = {"rlvr/Instructions-v0", "rlvr/NaturalDeduction-v0"}
+OWN_WORDS = {"rlvr/Instructions-v0", "rlvr/NaturalDeduction-v0", "rlvr/Rocq-v0"}
 PYTHON = {*keyword.kwlist, *dir(builtins), "END"}  # and the mark that ends a program
 REPORTS = {"rlvr/RepoRepair-v0", "rlvr/RepoFeature-v0"}  # a reply without a call says that the work is done
 

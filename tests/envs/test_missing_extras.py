@@ -32,12 +32,13 @@ EVERY_ID = """
 import gymnasium as gym, json
 from rlvr.envs import list_envs
 from rlvr.envs.core.tables import DataError
+from rlvr.envs.sandbox import SandboxUnavailable
 
 refused, late = {}, {}
 for env_id in list_envs():
     try:
         env = gym.make(env_id)
-    except DataError:
+    except (DataError, SandboxUnavailable):
         continue
     except ImportError as error:
         refused[env_id] = str(error)

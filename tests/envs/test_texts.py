@@ -15,7 +15,7 @@ from rlvr.envs.sandbox import SandboxUnavailable
 from rlvr.envs.tasks.wording import counted, times
 
 # Only their first observation is read.
-SANDBOXED = {f"rlvr/{name}-v0" for name in ("CodeTests", "CodeRepair", "RepoRepair", "RepoFeature", "Terminal")}
+SANDBOXED = {f"rlvr/{name}-v0" for name in ("CodeTests", "CodeRepair", "RepoRepair", "RepoFeature", "Terminal", "Rocq")}
 THINGS = (
     "times chairs steps days years minutes hours weeks months words letters cells moves points pieces people cards "
     "balls coins apples items turns guesses boxes tiles units numbers kilometres metres degrees others rounds tries "

@@ -1,0 +1,1 @@
+"""Theorems in Gallina, proofs in Ltac, and the prover that checks them."""
