@@ -178,11 +178,15 @@ def test_the_hooks_are_well_formed_and_need_no_network(tmp_path):
 EXPERTS = """
 import sys, gymnasium, rlvr
 from rlvr.agents import ExpertAgent, RolloutRequest, Rollout
+from rlvr.envs.sandbox import SandboxUnavailable
 for env_id in sys.argv[1:]:
     try:
         gymnasium.make(env_id)
     except ImportError as error:
         print(env_id, any(f"rlvr[{extra}]" in str(error) for extra in ("tools", "visual", "games")))
+        continue
+    except SandboxUnavailable as error:
+        print(env_id, "apt-get install coq" in str(error))
         continue
     episodes = Rollout(env_id, ExpertAgent())([RolloutRequest(seed=seed) for seed in range(3)])
     certain = gymnasium.make(env_id).unwrapped.task.always_solvable
