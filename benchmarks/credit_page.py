@@ -108,12 +108,17 @@ def page(text: str, results: Results, bonus: Sequence[str]) -> str:
         ],
     }
     for name, lines in blocks.items():
-        start, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
-        if text.count(start) != 1 or text.count(end) != 1:
-            raise ValueError(f"docs/credit.md must hold {start} and {end} once each")
-        head, rest = text.split(start)
-        text = head + start + "\n" + "\n".join(lines) + "\n" + end + rest.split(end)[1]
+        text = with_block(text, name, lines)
     return text
+
+
+def with_block(text: str, name: str, lines: Sequence[str]) -> str:
+    """The page with what is between the markers of one block written anew."""
+    start, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    if text.count(start) != 1 or text.count(end) != 1:
+        raise ValueError(f"docs/credit.md must hold {start} and {end} once each")
+    head, rest = text.split(start)
+    return head + start + "\n" + "\n".join(lines) + "\n" + end + rest.split(end)[1]
 
 
 def _model_rows(cells: dict[str, Any]) -> list[str]:
@@ -131,7 +136,6 @@ def draw(results: Results, bonus: Sequence[str]) -> None:
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), results, bonus), encoding="utf-8")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
-    from PIL import Image
 
     policies = {
         "mixtures, by share of expert moves": (with_signal(results["cells"]), [f"share {s:g}" for s in SHARES]),
@@ -160,6 +164,13 @@ def draw(results: Results, bonus: Sequence[str]) -> None:
         figure.legend(
             *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8, frameon=False
         )
-        picture = PAGE.parent / "images" / file
-        figure.savefig(picture, metadata={"Software": None})
-        Image.open(picture).convert("RGB").quantize(64, Image.Quantize.MEDIANCUT).save(picture, optimize=True)
+        save_figure(figure, file)
+
+
+def save_figure(figure: Any, file: str) -> None:
+    """A small picture of the page."""
+    from PIL import Image
+
+    picture = PAGE.parent / "images" / file
+    figure.savefig(picture, metadata={"Software": None})
+    Image.open(picture).convert("RGB").quantize(64, Image.Quantize.MEDIANCUT).save(picture, optimize=True)

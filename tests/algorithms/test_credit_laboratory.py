@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import random
+import sys
 from typing import NamedTuple
 
 import gymnasium as gym
 import pytest
 import torch
 
+from rlvr.algorithms.core.inputs import AdvantageInputs
+from rlvr.algorithms.recipe.presets import PRESETS
 from rlvr.envs import TextEnv
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import correct, wrong
@@ -159,6 +162,13 @@ def test_further_turns_are_paid_by_normalisation_per_index_alone(credit, going_o
     assert row["per turn index"] - row["true"] == pytest.approx(-later)  # -E[r] of the turns that follow
 
 
+def test_the_page_holds_the_curves_that_were_measured(models):
+    import credit_curves as curves
+
+    text = curves.credit_page.PAGE.read_text(encoding="utf-8")
+    assert curves.credit_page.with_block(text, "curves", curves.section(curves.load())) == text
+
+
 def test_the_page_holds_what_was_measured(credit):
     """If this fails, run `python benchmarks/credit.py --draw`."""
     record, text = credit.credit_page, credit.credit_page.PAGE.read_text()
@@ -216,3 +226,49 @@ def test_the_gold_log_ratio_by_hand(models):
     gold = [[-3.0, -1.0, -0.5], [-2.0, -4.0], []]
     rewards = [[0.0, 0.0, 1.0], [0.0, 0.0], [1.0]]
     assert models.trace(gold, rewards) == [[2.0, 0.5, 0.5], [-2.0, 0.0], []]
+
+
+@pytest.mark.slow
+def test_curves_are_at_equal_tokens_and_nothing_is_measured_twice(models, tmp_path, monkeypatch):
+    import credit_curves as curves
+
+    (tmp_path / "images").mkdir()
+    page = tmp_path / "page.md"
+    page.write_text("<!-- curves -->\n<!-- end of curves -->")
+    rules = ("outcome (rloo)", "vine, 4 continuations", "expert score")
+    small = {"STARTS": {("Calculator", 1, "few"): 100}, "SEEDS": (0,), "POINTS": 1, "HELD_OUT": 2, "PROMPTS": 2}
+    small |= {"RESULTS": tmp_path / "curves.jsonl", "RULES": {rule: curves.RULES[rule] for rule in rules}}
+    for name, value in small.items():
+        monkeypatch.setattr(curves, name, value)
+    monkeypatch.setattr(curves.credit_page, "PAGE", page)
+    monkeypatch.setitem(models.IDS, "Calculator", models.Setting(1, 1, 2, 8))
+    monkeypatch.setattr(sys, "argv", ["credit_curves.py", "--work", str(tmp_path / "work")])
+    monkeypatch.setattr(curves.monte_carlo, "continue_from", curves.monte_carlo.continue_from)  # is put back
+    assert curves.main() == 0
+    ends = {rule: run["curve"][-1] for (_, rule, _), run in curves.load().items()}
+    assert set(ends) == set(rules)
+    assert all(end["steps"] == 1 for end in ends.values())  # of the same episodes
+    assert ends["vine, 4 continuations"]["tokens"] > ends["outcome (rloo)"]["tokens"], "continuations count"
+    assert ends["expert score"]["tokens"] == ends["outcome (rloo)"]["tokens"] >= 100
+    assert page.read_text().count("| Calculator level 1 few | ") == 3
+    assert (tmp_path / "images" / "credit_curves.png").stat().st_size
+    record = curves.RESULTS.read_text()
+    monkeypatch.setattr(curves, "measure", None)
+    assert curves.main() == 0
+    assert curves.RESULTS.read_text() == record
+
+
+def test_the_expert_score_of_a_turn_is_what_it_changes(models):
+    import credit_curves as curves
+
+    rows = curves.expert_score(
+        AdvantageInputs(
+            rewards=torch.zeros(1),
+            group=[0],
+            mask=torch.tensor([[False, True, True, False, True]]),
+            turn=torch.tensor([[0, 0, 0, 1, 1]]),
+            turn_rewards=torch.tensor([[0.05, -0.9]]),
+        ),
+        PRESETS["dr_grpo"],
+    )
+    torch.testing.assert_close(rows, torch.tensor([[0.0, 0.05, 0.05, 0.0, -0.9]]))
