@@ -49,9 +49,10 @@ def with_near_flag(message: str, flags: Iterable[str]) -> str:
     if not unknown:
         return message
     word = unknown[0].partition("=")[0]
-    if (whole := word.rpartition(".")[0]) in flags:  # `--overrides.kl_coef .1`
-        return f"{message}; {whole} takes one value, in JSON"
-    if near := nearest(word, flags, 0.75):  # all begin with two dashes, many go on with max-
+    near, whole = nearest(word, flags, 0.75), word.rpartition(".")[0]  # all begin with two dashes, many go on with max-
+    if whole in flags and near in (None, whole) and not any(flag.startswith(f"{whole}.") for flag in flags):
+        return f"{message}; {whole} takes one value, in JSON"  # `--overrides.kl_coef .1`
+    if near:
         return f"{message}; did you mean {near}?"
     if "--config" in flags and word.endswith((".yaml", ".yml")):
         return f"{message}; did you mean --config {word}?"

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from rlvr.algorithms.core.inputs import AdvantageInputs
+from rlvr.algorithms.recipe.advantage import ADVANTAGES
 from rlvr.algorithms.recipe.presets import PRESETS
 from rlvr.envs import TextEnv
 from rlvr.envs.core.task import Task, Transition
@@ -244,6 +245,7 @@ def test_curves_are_at_equal_tokens_and_nothing_is_measured_twice(models, tmp_pa
     monkeypatch.setitem(models.IDS, "Calculator", models.Setting(1, 1, 2, 8))
     monkeypatch.setattr(sys, "argv", ["credit_curves.py", "--work", str(tmp_path / "work")])
     monkeypatch.setattr(curves.monte_carlo, "continue_from", curves.monte_carlo.continue_from)  # is put back
+    monkeypatch.setattr(ADVANTAGES, "_values", dict(ADVANTAGES._values))  # what a run registers is gone after it
     assert curves.main() == 0
     ends = {rule: run["curve"][-1] for (_, rule, _), run in curves.load().items()}
     assert set(ends) == set(rules)
