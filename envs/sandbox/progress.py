@@ -89,8 +89,12 @@ class RunProgress:
         self.now, self._last = now, None
 
     def look(self, now: float, due: float) -> None:
-        """Take in what happened since the last look, or, if it is the first, since it was due: whoever looks late was
-        kept from it by the machine, and nobody can tell any more what the program was kept from."""
+        """Take in what happened since the last look.
+
+        Args:
+            due: when the look should have been. A first look has nothing to compare with, so the time by which it is
+                late counts as held.
+        """
         if self.watched is None:
             return
         usage = _in_group(self.watched.group) if self.watched.group else _in_processes(self.watched)

@@ -288,7 +288,7 @@ def test_rows_that_are_none_are_refused(tmp_path):
             made(data_files=path)
     with pytest.raises(ValueError, match="data_files"):
         made(columns={"statement": "claim"})
-    with pytest.raises(ValueError, match="list of full names"):
+    with pytest.raises(ValueError, match="as Print Assumptions prints them"):
         made(axioms="classic")
 
 

@@ -473,8 +473,7 @@ print("late")
 @sees_processes
 def test_work_between_two_brief_waits_is_waited_for():
     task, state = seated(1)
-    lines = BUSY_BETWEEN_WAITS.replace("<", "<Lt>").replace("\n", "<Enter>")
-    state = play(task, state, f"cat > busy.py<Enter>{lines}<C-d>")[0]
+    state = play(task, state, f"cat > busy.py<Enter>{write_keys(BUSY_BETWEEN_WAITS)}<C-d>")[0]
     assert shown(task, state, "clear; python3 busy.py<Enter>")[0] == "late"
 
 

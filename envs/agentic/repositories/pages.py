@@ -53,8 +53,7 @@ def test_module(package: Package, module: str, programs: Sequence[str], expected
     lines = [
         "import unittest",
         "",
-        *imports,
-        *[""][: len(imports)],
+        *([*imports, ""] if imports else []),
         "",
         f"class {class_name(module)}(unittest.TestCase):",
     ]

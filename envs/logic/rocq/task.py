@@ -67,7 +67,7 @@ class Rocq(Task[RocqState]):
         data_files: a file of theorems of your own, or a folder that holds ``train``: rows with ``statement``, and if
             need be ``header`` (imports and scopes, for every file), ``definitions`` and ``proof`` (for the expert).
         columns: your names for these columns.
-        axioms: full names of axioms that a proof may rest on, such as ``Coq.Logic.Classical_Prop.classic``.
+        axioms: those that a proof may rest on, as ``Print Assumptions`` prints them: ``Classical_Prop.classic``.
 
     Raises:
         SandboxUnavailable: ``coqc`` or ``coqchk`` is missing, or no sandbox tier holds on this machine.
@@ -91,7 +91,7 @@ class Rocq(Task[RocqState]):
     ) -> None:
         prover.require()
         if isinstance(axioms, str) or not all(isinstance(each, str) for each in axioms):
-            raise ValueError(f"axioms is a list of full names, got {axioms!r}")
+            raise ValueError(f"axioms is a list of names as Print Assumptions prints them, got {axioms!r}")
         self.axioms = frozenset(axioms)
         self.problems: list[ProvenTheorem] = []
         if data_files is not None:
