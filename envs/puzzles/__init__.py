@@ -56,4 +56,5 @@ register("rlvr/ListFunctionInduction-v0", "rlvr.envs.puzzles.induction:ListFunct
 register("rlvr/StringFunctionInduction-v0", "rlvr.envs.puzzles.induction:StringFunctionInduction")
 register("rlvr/ObjectTransformation-v0", "rlvr.envs.puzzles.objects:ObjectTransformation")
 register("rlvr/PocketCube-v0", "rlvr.envs.puzzles.cubes:PocketCube")
+register("rlvr/RubiksCube-v0", "rlvr.envs.puzzles.cubes:RubiksCube")
 register("rlvr/CubeNets-v0", "rlvr.envs.puzzles.cubes:CubeNets")

@@ -27,7 +27,6 @@ FACES: dict[str, Vector] = {
     "L": (-1, 0, 0),
 }
 COLOURS = dict(zip(FACES, ("white", "green", "red", "yellow", "blue", "orange"), strict=True))
-MOST_MOVES = 30
 
 
 def turned(v: Vector, axis: Vector) -> Vector:
@@ -38,8 +37,8 @@ def turned(v: Vector, axis: Vector) -> Vector:
 
 
 @cache
-def stickers() -> tuple[tuple[Vector, Vector], ...]:
-    """The 24 stickers, four for each of U, F, R, D, B and L: corner and direction, in reading order of the face."""
+def stickers(size: int) -> tuple[tuple[Vector, Vector], ...]:
+    """The stickers of U, F, R, D, B and L: small cube and direction, in reading order of each face."""
     # Seen from outside, with U above for the sides; U with B above, D with F above: right and down on each face.
     views = {
         "U": ((1, 0, 0), (0, 0, 1)),
@@ -49,54 +48,30 @@ def stickers() -> tuple[tuple[Vector, Vector], ...]:
         "B": ((-1, 0, 0), (0, -1, 0)),
         "L": ((0, 0, 1), (0, -1, 0)),
     }
+    outermost = size - 1  # coordinates go in steps of two, so that the middle of the cube is 0
     labels = []
     for name, (right, down) in views.items():
-        for y in (-1, 1):
-            for x in (-1, 1):
-                a, b, c = (n + x * r + y * d for n, r, d in zip(FACES[name], right, down, strict=True))
+        for y in range(-outermost, size, 2):
+            for x in range(-outermost, size, 2):
+                a, b, c = (outermost * n + x * r + y * d for n, r, d in zip(FACES[name], right, down, strict=True))
                 labels.append(((a, b, c), FACES[name]))
     return tuple(labels)
 
 
 @cache
-def move_tables() -> dict[str, tuple[int, ...]]:
-    """For each move, where the sticker at each place comes from."""
-    indices = {sticker: number for number, sticker in enumerate(stickers())}
+def move_tables(size: int, faces: str) -> dict[str, tuple[int, ...]]:
+    """For each move of these outer layers, where the sticker at each position comes from."""
+    indices = {sticker: number for number, sticker in enumerate(stickers(size))}
     tables: dict[str, tuple[int, ...]] = {}
-    for name in "URF":
+    for name in faces:
         axis = FACES[name]
-        quarter = list(range(24))
-        for number, (corner, way) in enumerate(stickers()):
-            if sum(a * b for a, b in zip(corner, axis, strict=True)) > 0:
-                quarter[indices[turned(corner, axis), turned(way, axis)]] = number
+        quarter = list(range(len(indices)))
+        for number, (cubie, way) in enumerate(stickers(size)):
+            if sum(a * b for a, b in zip(cubie, axis, strict=True)) == size - 1:
+                quarter[indices[turned(cubie, axis), turned(way, axis)]] = number
         half = [quarter[index] for index in quarter]
         tables |= {name: tuple(quarter), name + "2": tuple(half), name + "'": tuple(half[index] for index in quarter)}
     return tables
-
-
-def moved(cube: str, moves: Iterable[str]) -> str:
-    tables = move_tables()
-    for move in moves:
-        cube = "".join([cube[index] for index in tables[move]])
-    return cube
-
-
-SOLVED = "".join(name * 4 for name in FACES)
-
-
-@cache
-def near(distance: int) -> dict[str, tuple[str, ...]]:
-    """Every cube that takes so many moves to reach, and no fewer, and moves that reach it."""
-    if distance == 0:
-        return {SOLVED: ()}
-    before = [near(k) for k in range(distance)]
-    sequences: dict[str, tuple[str, ...]] = {}
-    for cube, moves in before[-1].items():
-        for move in move_tables():
-            new = moved(cube, [move])
-            if not any(new in closer for closer in before):
-                sequences.setdefault(new, (*moves, move))
-    return sequences
 
 
 class PocketCube(CheckedAnswerTask):
@@ -105,53 +80,105 @@ class PocketCube(CheckedAnswerTask):
     Levels 1 and 2: cubes that take three and four moves (321 and 1,847); 3 to 5: turned 6, 8 and 11 times.
     """
 
+    SIZE = 2
+    TURNING = "URF"  # faces: all cubes can be reached with these
+    NEAREST = 3  # moves that a cube of level 1 takes
+    TURNS = (6, 8, 11)
+    MOST_MOVES = 30
+    ROWS = "as its upper row, then its lower row"
+    HALVES = "Moves turn the upper (U), right (R) or front (F) half"
+
+    @classmethod
+    def moved(cls, cube: str, moves: Iterable[str]) -> str:
+        """The cube after these moves."""
+        tables = move_tables(cls.SIZE, cls.TURNING)
+        for move in moves:
+            cube = "".join([cube[index] for index in tables[move]])
+        return cube
+
+    @classmethod
+    def faces_of(cls, cube: str) -> dict[str, list[str]]:
+        """The rows of each face."""
+        rows = [cube[start : start + cls.SIZE] for start in range(0, len(cube), cls.SIZE)]
+        return {name: rows[k * cls.SIZE : (k + 1) * cls.SIZE] for k, name in enumerate(FACES)}
+
+    @classmethod
+    @cache
+    def near(cls, distance: int) -> dict[str, tuple[str, ...]]:
+        """Every cube that takes so many moves to reach, and no fewer, and moves that reach it."""
+        if distance == 0:
+            return {"".join(name * cls.SIZE**2 for name in FACES): ()}
+        before = [cls.near(k) for k in range(distance)]
+        sequences: dict[str, tuple[str, ...]] = {}
+        for cube, moves in before[-1].items():
+            for move in move_tables(cls.SIZE, cls.TURNING):
+                new = cls.moved(cube, [move])
+                if not any(new in closer for closer in before):
+                    sequences.setdefault(new, (*moves, move))
+        return sequences
+
     def enumerate_contents(self, level: int) -> list[str] | None:
-        """The cubes at distance 3 or 4, by breadth-first search from the solved one; from level 3 on too many."""
-        return list(near(2 + level)) if level <= 2 else None
+        """The cubes of levels 1 and 2, by breadth-first search from the solved one; from level 3 on too many."""
+        return list(self.near(self.NEAREST + level - 1)) if level <= 2 else None
 
     def ask(self, rng: random.Random, level: int) -> Question:
-        """From level 3 on random turns, drawn again within four moves of the goal; the reference undoes them."""
+        """From level 3 on random turns, drawn again among the cubes of levels 1 and 2; the reference undoes them."""
         if level <= 2:
-            cube, moves = rng.choice(list(near(2 + level).items()))
+            cube, moves = rng.choice(list(self.near(self.NEAREST + level - 1).items()))
         else:
-            cube, moves = SOLVED, ()
-            while any(cube in near(k) for k in range(5)):
-                turns = [name + rng.choice(("", "2", "'")) for name in self.faces(rng, (6, 8, 11)[level - 3])]
-                cube, moves = moved(SOLVED, turns), tuple(turns)
+            (solved,) = self.near(0)
+            cube, moves = solved, ()
+            while any(cube in self.near(k) for k in range(self.NEAREST + 2)):
+                turns = [name + rng.choice(("", "2", "'")) for name in self.layers(rng, self.TURNS[level - 3])]
+                cube, moves = self.moved(solved, turns), tuple(turns)
         back = [{"'": move[0], "2": move}.get(move[1:], move + "'") for move in reversed(moves)]
-        faces = "\n".join(
-            f"{name}: {cube[4 * k : 4 * k + 2]} {cube[4 * k + 2 : 4 * k + 4]}" for k, name in enumerate(FACES)
-        )
+        faces = "\n".join(f"{name}: {' '.join(rows)}" for name, rows in self.faces_of(cube).items())
         facts = ", ".join(f"{name} {colour}" for name, colour in COLOURS.items())
-        text = f"A 2 x 2 x 2 cube; the letters stand for the colours of the solved faces ({facts}). Each face is given "
-        text += "as its upper row, then its lower row, as seen from outside: F (front), R (right), B (back) and L "
-        text += f"(left) with U above, U (up) with B above, D (down) with F above.\n{faces}\nMoves turn the upper (U), "
-        text += "right (R) or front (F) half: U is a quarter turn clockwise as seen from outside that face, U' "
-        text += f"counter-clockwise, U2 a half turn. Give at most {MOST_MOVES} moves after which every face has one "
+        size = " x ".join(str(self.SIZE) * 3)
+        text = f"A {size} cube; the letters stand for the colours of the solved faces ({facts}). Each face is given "
+        text += f"{self.ROWS}, as seen from outside: F (front), R (right), B (back) and L "
+        text += f"(left) with U above, U (up) with B above, D (down) with F above.\n{faces}\n{self.HALVES}"
+        text += ": U is a quarter turn clockwise as seen from outside that face, U' "
+        text += f"counter-clockwise, U2 a half turn. Give at most {self.MOST_MOVES} moves after which every face has one "
         text += "colour, such as: R U2 F'"
         return Question(text, cube, answer_text=" ".join(back), content=cube)
 
     def explain(self, state: Question) -> str:
         """The faces after each move."""
-        return workings.pocket_cube(state, moved)
+        return workings.cube(state, self.moved, self.faces_of)
 
-    @staticmethod
-    def faces(rng: random.Random, count: int) -> list[str]:
-        """So many of U, R and F, no two neighbours equal."""
-        names = [rng.choice("URF")]
+    def layers(self, rng: random.Random, count: int) -> list[str]:
+        """So many of the faces that turn, no two neighbours equal."""
+        names = [rng.choice(self.TURNING)]
         while len(names) < count:
-            names.append(rng.choice("URF".replace(names[-1], "")))
+            names.append(rng.choice(self.TURNING.replace(names[-1], "")))
         return names
 
     def check(self, question: Question, answer: str) -> str | None:
-        """Plays up to 30 moves; right when every face has one colour, whichever way the cube is held."""
+        """Plays the moves; right when every face has one colour, whichever way the cube is held."""
         moves = [move.upper() for move in items(answer.replace("’", "'").replace("'", "-"))]
         moves = [move.replace("-", "'") for move in moves]
-        if len(moves) > MOST_MOVES or not all(move in move_tables() for move in moves):
-            raise ValueError(f"the answer is not at most {MOST_MOVES} of the moves {listed(move_tables())}")
-        cube = moved(question.answer, moves)
-        mixed = [name for k, name in enumerate(FACES) if len(set(cube[4 * k : 4 * k + 4])) > 1]
+        known = move_tables(self.SIZE, self.TURNING)
+        if len(moves) > self.MOST_MOVES or not all(move in known for move in moves):
+            raise ValueError(f"the answer is not at most {self.MOST_MOVES} of the moves {listed(known)}")
+        faces = self.faces_of(self.moved(question.answer, moves))
+        mixed = [name for name, rows in faces.items() if len(set("".join(rows))) > 1]
         return f"after these moves the faces {listed(mixed)} have several colours" if mixed else None
+
+
+class RubiksCube(PocketCube):
+    """Solve a 3 x 3 x 3 cube.
+
+    Levels 1 and 2: cubes that take two and three moves (243 and 3,240); 3 to 5: turned 5, 8 and 20 times.
+    """
+
+    SIZE = 3
+    TURNING = "URFDLB"
+    NEAREST = 2
+    TURNS = (5, 8, 20)
+    MOST_MOVES = 200  # a person's method takes some 120
+    ROWS = "row by row"
+    HALVES = "Moves turn the outer layer of a face (U, R, F, D, L, B)"
 
 
 class Net(NamedTuple):

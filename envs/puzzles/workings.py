@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import combinations, product
 
@@ -310,12 +310,14 @@ def lights_out(state: Question) -> str:
     return "\n".join([*lines, "The counts are odd where a lamp is on, and even where it is off."])
 
 
-def pocket_cube(state: Question, moved: Callable[[str, Iterable[str]], str]) -> str:
+def cube(
+    state: Question, moved: Callable[[str, Iterable[str]], str], faces_of: Callable[[str], Mapping[str, Iterable[str]]]
+) -> str:
     """The faces after each move."""
     cube, lines = state.answer, []
     for move in ("", *state.answer_text.split()):
         cube = moved(cube, [move]) if move else cube
-        faces = [f"{name} {cube[4 * k : 4 * k + 2]} {cube[4 * k + 2 : 4 * k + 4]}" for k, name in enumerate("UFRDBL")]
+        faces = [f"{name} {' '.join(rows)}" for name, rows in faces_of(cube).items()]
         lines.append(f"{f'After {move}' if move else 'Now'}: {', '.join(faces)}")
     return "\n".join(lines)
 
