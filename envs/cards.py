@@ -384,7 +384,7 @@ def _origin(task: Task[Any] | type[Task[Any]], module: str) -> tuple[str, str]:
     """Source and licence: the task's own words, else its data set, else made here."""
     table = getattr(task, "source", None) or getattr(importlib.import_module(module), "SOURCE", None)
     if isinstance(table, Source) and table.hub is None:
-        return "rows of your own", "that of the rows"
+        return getattr(task, "origin", "rows of your own"), getattr(task, "licence", "that of the rows")
     if isinstance(table, Source):
         licence = getattr(table, "licence", None) or LICENCES.get(str(table.hub), "see the data set's page")
         return f"{table.hub} at {table.revision[:12]}", licence

@@ -48,7 +48,7 @@ class Source:
         splits: our name of a split to the hub's, where they differ.
         files: names without ending that a file may have in its folder, tried in this order; ``{split}`` and
             ``{config}`` are filled in.
-        access: how to get access, for a data set that is not open to everybody.
+        access: how to get access, for a data set that is not open to everybody or not on the hub.
     """
 
     folder: str
@@ -71,6 +71,7 @@ def load_rows(
     columns: Mapping[str, str] | None = None,
     where: Mapping[str, Any] | None = None,
     limit: int | None = None,
+    packaged: Iterable[Mapping[str, Any]] | None = None,
 ) -> list[dict[str, Any]]:
     """The rows of a split, in the order of the file.
 
@@ -83,6 +84,7 @@ def load_rows(
             positions reaches into nested ones, ``{"answer": "reward_model.ground_truth"}``.
         where: only rows whose column has this value, or one of these values; compared as text.
         limit: only so many rows from the start, of those that ``where`` lets through; no more is read.
+        packaged: rows that an installed package has, asked in the hub's stead.
 
     Raises:
         DataError: nothing was found in any of the three ways, the table is empty, or a column is missing.
@@ -92,9 +94,15 @@ def load_rows(
         raise ValueError(f"limit must be a whole number from 1, got {limit!r}")
     mapping = _checked_mapping(source, columns)
     path = locate(source, split, data_files)
-    location = str(path or source.hub)
+    location = str(path or source.hub or source.folder)
     # Without a limit all of it is needed: then the hub's files are better kept than streamed.
-    all_rows = _from_hub(source, split, stream=limit is not None) if path is None else scan_table(path)
+    all_rows: Iterable[Mapping[str, Any]]
+    if path is not None:
+        all_rows = scan_table(path)
+    elif packaged is not None:
+        all_rows = packaged
+    else:
+        all_rows = _from_hub(source, split, stream=limit is not None)
     rows = list(islice(_fitting(_mapped(all_rows, source, mapping, location), where, location), limit))
     if not rows:
         chosen = f" where {', '.join(f'{name} is {value!r}' for name, value in where.items())}" if where else ""
@@ -306,7 +314,7 @@ def _from_hub(source: Source, split: str, stream: bool) -> Iterator[dict[str, An
         f"holds {source.folder}/{_first_name(source, split)}.jsonl"
     )
     if source.hub is None:
-        raise DataError(ways)
+        raise DataError(f"{ways}; {source.access}" if source.access else ways)
     ways += f', or install the hub extra (pip install "rlvr[hub]") and be online for {source.hub}'
     if source.access:
         ways += f"; {source.access}"

@@ -139,8 +139,8 @@ class PocketCube(CheckedAnswerTask):
         text += f"{self.ROWS}, as seen from outside: F (front), R (right), B (back) and L "
         text += f"(left) with U above, U (up) with B above, D (down) with F above.\n{faces}\n{self.HALVES}"
         text += ": U is a quarter turn clockwise as seen from outside that face, U' "
-        text += f"counter-clockwise, U2 a half turn. Give at most {self.MOST_MOVES} moves after which every face has one "
-        text += "colour, such as: R U2 F'"
+        text += f"counter-clockwise, U2 a half turn. Give at most {self.MOST_MOVES} moves after which every face "
+        text += "has one colour, such as: R U2 F'"
         return Question(text, cube, answer_text=" ".join(back), content=cube)
 
     def explain(self, state: Question) -> str:

@@ -178,6 +178,10 @@ class TableTask(Task[Problem]):
 
     # what a data set says of itself
 
+    def rows(self, split: str, limit: int | None, reading: Mapping[str, Any]) -> Iterable[Row]:
+        """The rows of a split, ``limit`` of the table's; ``reading`` has the other arguments of ``load_rows``."""
+        return load_rows(self.source, split, limit=limit, **reading)
+
     def problem(self, row: Row) -> Problem:
         """One row, read.
 
@@ -320,7 +324,7 @@ class TableTask(Task[Problem]):
 
     def _read_anew(self, split: str, limit: int | None, reading: dict[str, Any]) -> list[Problem]:
         problems = []
-        for number, row in enumerate(load_rows(self.source, split, limit=limit, **reading)):
+        for number, row in enumerate(self.rows(split, limit, reading)):
             try:
                 problems.append(self.problem(row))
             except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:

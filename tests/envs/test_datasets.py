@@ -620,6 +620,61 @@ def test_arc_reads_the_first_release_and_labels_that_are_digits(tmp_path):
         ARC(data_files=path)
 
 
+# grids
+
+
+def test_each_test_pair_of_a_puzzle_is_a_task():
+    task = make("rlvr/ARCAGI-v0", split="test")
+    assert task.size == 3  # two puzzles, the second with two test pairs
+    assert [problem.question.count("Input") for problem in task.problems] == [4, 3, 3]
+    assert len({task.content(problem) for problem in task.problems}) == 3
+
+
+def test_a_grid_is_read_in_any_usual_form_and_is_right_in_every_cell():
+    task = make("rlvr/ARCAGI-v0", split="test")
+    problem = task.problems[0]
+    rows = [line.split() for line in problem.answer.split("\n")]
+    joined = ["".join(row) for row in rows]
+    as_json = "[" + ", ".join(f"[{', '.join(row)}]" for row in rows) + "]"
+    for grid in (problem.answer, "\n".join(joined), as_json, as_json.replace("], [", "],\n["), "; ".join(joined)):
+        assert task.judge(problem, f"\\boxed{{{grid}}}").status == "correct", grid
+        assert task.judge(problem, f"Mirrored.\n\n<answer>\n{grid}\n</answer>").status == "correct", grid
+    other = {"0": "1"}.get(joined[0][0], "0") + joined[0][1:]
+    for grid in ("\n".join([other, *joined[1:]]), "\n".join(joined[:-1]), "\n".join([*joined, joined[0]]), "0"):
+        assert task.judge(problem, f"\\boxed{{{grid}}}").status == "wrong", grid
+    for grid in ("".join(joined[0]) + "1\n" + joined[1], "red blue", "1.5 2", "²"):
+        assert task.judge(problem, f"\\boxed{{{grid}}}").status == "unparsable", grid
+
+
+@pytest.mark.parametrize(("config", "sizes"), [("1", (416, 419)), ("2", (1076, 167))])
+def test_the_puzzles_of_the_authors_are_had_from_a_package(config, sizes, monkeypatch):
+    monkeypatch.delenv("RLVR_DATA")
+    for split, size in zip(("train", "test"), sizes, strict=True):
+        task = make("rlvr/ARCAGI-v0", split=split, config=config)
+        assert task.size == size
+        assert all(task.judge(problem, task.solve(problem)).success for problem in task.problems)
+    (problem,) = make("rlvr/ARCAGI-v0", split="train", config=config, where={"id": "007bbfb7"}).problems
+    assert "Input 6:\n7 0 7\n7 0 7\n7 7 0\nWhat is output 6?" in problem.question
+
+
+@pytest.mark.parametrize(
+    ("puzzle", "message"),
+    [
+        ({"train": [], "test": []}, "row 0: train and test are lists of pairs"),
+        ({"train": "[]", "test": "{}"}, "row 0: train and test are lists of pairs"),
+        (
+            {"train": [{"input": [[1, 2], [3]], "output": [[1]]}], "test": [{"input": [[1]], "output": [[1]]}]},
+            "1 to 30",
+        ),
+        ({"train": [{"input": [[1]], "output": [[10]]}], "test": [{"input": [[1]], "output": [[1]]}]}, "from 0 to 9"),
+        ({"train": [{"input": [[1]], "output": [[1]]}], "test": [{"input": [[1]]}]}, "output"),
+    ],
+)
+def test_what_is_no_puzzle_of_grids_is_refused(tmp_path, puzzle, message):
+    with pytest.raises(DataError, match=message):
+        make("rlvr/ARCAGI-v0", data_files=write(tmp_path / "a.jsonl", [puzzle]))
+
+
 @pytest.mark.parametrize("env_id", [env_id for env_id, kind in TABLES.items() if issubclass(kind, ChoiceTable)])
 def test_options_keep_their_order_unless_they_are_shuffled(env_id):
     task = make(env_id)
