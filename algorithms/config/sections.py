@@ -281,16 +281,16 @@ class WarmStartSection(Section):
     batch_size: int = Field(default=64, ge=1)
     """Demonstrations a step."""
     # null only until the config knows its model: rates.py
-    lr: float | None = Field(default=None, gt=0)
+    lr: float | None = Field(default=None, gt=0, le=1)
     """Learning rate of the first steps; falls linearly to a tenth. null takes that of the model."""
-    mixed_lr: float | None = Field(default=None, gt=0)
+    mixed_lr: float | None = Field(default=None, gt=0, le=1)
     """Learning rate of the mixed steps; null takes that of the model."""
     warmup_steps: int = Field(default=20, ge=0)
     """Steps over which the learning rate rises."""
 
 
 class LearnerSection(Section):
-    lr: float | None = Field(default=None, gt=0)
+    lr: float | None = Field(default=None, gt=0, le=1)
     """Learning rate of AdamW; null takes the model's: 3e-4 of rlvr/tiny, else 6e-3 / width, with LoRA 6e-2 / width."""
     # Moments as 8-bit codes with a scale for each block: 2110.02861
     optimiser: Literal["adamw", "adamw_8bit", "adamw_bnb_8bit"] = "adamw"
@@ -438,7 +438,7 @@ class CriticSection(Section):
 
     width: int = Field(default=64, ge=1)
     """Width of its hidden layer."""
-    lr: float = Field(default=3e-3, gt=0)
+    lr: float = Field(default=3e-3, gt=0, le=1)
     """Learning rate."""
     epochs: int = Field(default=8, ge=1)
     """Passes over each batch."""
