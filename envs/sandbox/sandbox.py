@@ -556,24 +556,26 @@ def _backend(
         raise SandboxUnavailable(f"{missing.what}\n  to change it: {missing.command}") from None
 
 
-_shared: dict[tuple[int, bool], Sandbox] = {}
+_shared: dict[tuple[int, bool, tuple[str, ...]], Sandbox] = {}
 _shared_lock = threading.Lock()
 
 
-def shared(terminals: bool = False) -> Sandbox:
-    """The sandbox that graders and tools share in this process, or the one for terminals; made when first needed.
+def shared(terminals: bool = False, packages: tuple[str, ...] = ()) -> Sandbox:
+    """The sandbox that graders and tools share in this process, the one for terminals, or that with these folders of
+    packages; made when first needed.
 
     Raises:
         SandboxUnavailable: no tier holds on this machine.
+        ValueError: packages are no folders, or the tier takes none.
     """
-    key = (os.getpid(), terminals)  # after a fork the sandbox belongs to the other process
+    key = (os.getpid(), terminals, packages)  # after a fork the sandbox belongs to the other process
     with _shared_lock:
         if key not in _shared:
-            _shared[key] = Sandbox(terminals=terminals)
+            _shared[key] = Sandbox(terminals=terminals, packages=packages)
             atexit.register(_close_shared, key)
         return _shared[key]
 
 
-def _close_shared(key: tuple[int, bool]) -> None:
+def _close_shared(key: tuple[int, bool, tuple[str, ...]]) -> None:
     if key[0] == os.getpid():
         _shared[key].close()

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from rlvr.envs import TextEnv
 from rlvr.envs.agentic.repositories import pages, workspace
+from rlvr.envs.agentic.repositories.editing import lines_that_differ
 from rlvr.envs.agentic.repositories.faults import KINDS, changes
 from rlvr.envs.agentic.repositories.package import FOLDERS, closure, composed, part
 from rlvr.envs.agentic.repositories.repository import (
@@ -32,7 +33,7 @@ from rlvr.envs.agentic.repositories.repository import (
     split_of_seed,
 )
 from rlvr.envs.agentic.repositories.scenarios import UNENDING, filled, outcomes
-from rlvr.envs.agentic.repositories.task import RepoWorld, lines_that_differ
+from rlvr.envs.agentic.repositories.task import RepoWorld
 from rlvr.envs.tools import Call, write_call
 from rlvr.envs.tools.tool import ToolError
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import SequenceMatcher
 
-from rlvr.envs.agentic.repositories.task import MAX_VIEWED, RepositoryTask, RepoWorld, lines_that_differ
+from rlvr.envs.agentic.repositories.editing import MAX_VIEWED, changes_between, lines_that_differ
+from rlvr.envs.agentic.repositories.task import RepositoryTask, RepoWorld
 from rlvr.envs.tools import Call, Session
 
 
@@ -48,7 +48,7 @@ class RepoFeature(RepositoryTask):
         lines = sum(
             max(0, after.count("\n") - before.count("\n"))
             for module in given.missing
-            for before, after in _changes(given.files.get(given.path(module), ""), given.package.modules[module])
+            for before, after in changes_between(given.files.get(given.path(module), ""), given.package.modules[module])
         )
         return float(len(given.missing) * lines)
 
@@ -64,23 +64,13 @@ class RepoFeature(RepositoryTask):
                 continue
             for first_line in range(1, given.files[path].count("\n") + 1, MAX_VIEWED):
                 yield Call("view_file", {"path": path, "first_line": first_line})
-            for before, after in _changes(given.files[path], right):
+            for before, after in changes_between(given.files[path], right):
                 old, new = lines_that_differ(before, after)
                 yield Call("edit_file", {"path": path, "old": old, "new": new})
         yield Call("shell", {"command": f"python3 - <<'END'\n{_printing(given.issue)}\nEND"})
         yield Call("run_tests", {})
         modules = " and ".join(f"{module}.py" for module in given.missing)
         yield f"I have built it into {modules}; the examples give what they should, and the tests pass."
-
-
-def _changes(old: str, new: str) -> Iterator[tuple[str, str]]:
-    """A text before and after each of the changes that make the other of it, from its end to its beginning."""
-    lines, wanted = old.split("\n"), new.split("\n")
-    for tag, start, end, first, last in reversed(SequenceMatcher(None, lines, wanted, False).get_opcodes()):
-        if tag != "equal":
-            before = "\n".join(lines)
-            lines[start:end] = wanted[first:last]
-            yield before, "\n".join(lines)
 
 
 def _printing(issue: str) -> str:

@@ -7,6 +7,7 @@ import hashlib
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from rlvr.envs.agentic.python_syntax import parse_python
@@ -121,8 +122,11 @@ def summary(source: str) -> str:
 # history
 
 
-def git_folder(commits: Sequence[HistoryCommit]) -> dict[str, bytes]:
-    """The files of a ``.git`` folder with these commits on the branch main, the last of them checked out."""
+def git_folder(
+    commits: Sequence[HistoryCommit], others: Mapping[str, bytes] = MappingProxyType({})
+) -> dict[str, bytes]:
+    """The files of a ``.git`` folder with these commits on the branch main, the last of them checked out; each has the
+    files ``others``, too, which are no text."""
     objects: dict[str, bytes] = {}
 
     def write(kind: str, content: bytes) -> bytes:
@@ -131,7 +135,7 @@ def git_folder(commits: Sequence[HistoryCommit]) -> dict[str, bytes]:
         objects[name.hexdigest()] = zlib.compress(data, 1)
         return name.digest()
 
-    files: dict[str, bytes] = {}
+    files = {path: write("blob", content) for path, content in others.items()}
     parent = ""
     for number, commit in enumerate(commits):
         for path, text in commit.files.items():

@@ -5,28 +5,22 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import unified_diff
 from itertools import count
 from typing import ClassVar, Final, NamedTuple
 
 from rlvr.envs.agentic.repositories import pages, workspace
+from rlvr.envs.agentic.repositories.editing import FileTask, lines_that_differ, patch_of, patched_by, tools_with
 from rlvr.envs.agentic.repositories.features import repository_without_feature
 from rlvr.envs.agentic.repositories.installed import checked_packages, installed_repository
 from rlvr.envs.agentic.repositories.repository import SIZES, Fault, Repository, repository, split_of_seed, with_faults
 from rlvr.envs.core.seeding import split_of
 from rlvr.envs.core.verdict import Verdict, unparsable, wrong
-from rlvr.envs.rewards.extraction import visible_text
-from rlvr.envs.sandbox import probes
-from rlvr.envs.tools import Call, Session, ToolTask, tool
+from rlvr.envs.tools import Call, Session
 from rlvr.envs.tools.tool import MAX_OUTPUT, ToolError
 
 MADE: Final = {"repair": repository, "feature": repository_without_feature}
 SEEDS: Final = 1_000_000  # repositories of each level
 BUDGETS: Final = (16, 20, 24, 32, 48)  # calls of each level
-MAX_VIEWED: Final = 100  # lines of a file that are shown at once
-MAX_MATCHES: Final = 40
-MAX_PATCH: Final = 100_000  # characters
-_PATCH: Final = re.compile(r"^```(?:diff|patch)[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 _LIST: Final = 40  # files that the first observation names
 
 
@@ -42,6 +36,11 @@ class RepoWorld(NamedTuple):
     edits: tuple[tuple[str, str | None], ...] = ()
     work: str = "repair"
     packages: tuple[str, ...] = ()
+
+    @property
+    def bounds(self) -> workspace.Bounds:
+        """How much the repository may hold."""
+        return workspace.BOUNDS
 
     def repository(self) -> Repository:
         """The repository as it was given."""
@@ -60,79 +59,6 @@ class RepoWorld(NamedTuple):
         edits: dict[str, str | None] = {path: text for path, text in files.items() if given.get(path) != text}
         edits |= dict.fromkeys(path for path in given if path not in files)
         return self._replace(edits=tuple(sorted(edits.items())))
-
-
-# the tools
-
-
-def list_files(world: RepoWorld, folder: str = ".") -> str:
-    """List the files of a folder and of those below it, each with its number of lines.
-
-    Args:
-        folder: a path, or "." for all.
-    """
-    prefix = "" if folder.strip("/ ") in ("", ".") else f"{folder.strip('/ ').removeprefix('./')}/"
-    lines = [f"{path} ({text.count(chr(10))} lines)" for path, text in sorted(world.files().items())
-             if path.startswith(prefix)]  # fmt: skip
-    return "\n".join(lines) or f"there are no files below {folder}"
-
-
-def view_file(world: RepoWorld, path: str, first_line: int = 1) -> str:
-    """Show 100 lines of a file, with their numbers.
-
-    Args:
-        path: a file of the repository.
-        first_line: where to begin.
-    """
-    files = world.files()
-    if workspace.checked_path(path) not in files:
-        raise ToolError(f"there is no file {path[:80]}")
-    lines = files[workspace.checked_path(path)].split("\n")
-    start = max(1, min(first_line, len(lines)))
-    shown = [f"{number:4} {line}" for number, line in enumerate(lines[start - 1 :][:MAX_VIEWED], start)]
-    left = len(lines) - start - MAX_VIEWED + 1
-    return "\n".join([*shown, *([f"[{left} more lines]"] if left > 0 else [])])
-
-
-def search_text(world: RepoWorld, text: str) -> str:
-    """Find the lines of all files that hold a text, exactly as it is written.
-
-    Args:
-        text: what to look for, on one line.
-    """
-    if not text.strip():
-        raise ToolError("there is nothing to look for")
-    matches = [
-        f"{path}:{number}: {line.strip()}"
-        for path, content in sorted(world.files().items())
-        for number, line in enumerate(content.split("\n"), 1)
-        if text in line
-    ]
-    more = [f"[{len(matches) - MAX_MATCHES} more]"] if len(matches) > MAX_MATCHES else []
-    return "\n".join([*matches[:MAX_MATCHES], *more]) or "no line has it"
-
-
-def edit_file(world: RepoWorld, path: str, old: str, new: str) -> tuple[RepoWorld, str]:
-    """Replace a text that occurs exactly once in a file, which may be several lines.
-
-    Args:
-        path: a file of the repository.
-        old: what stands there, with its blanks.
-        new: what shall stand there.
-    """
-    plain = workspace.checked_path(path)
-    return world.with_files(workspace.replaced(world.files(), plain, old, new)), f"{plain} is changed"
-
-
-def write_file(world: RepoWorld, path: str, text: str) -> tuple[RepoWorld, str]:
-    """Write a whole file, new or in the place of one that is there.
-
-    Args:
-        path: a path in the repository.
-        text: all that it shall hold.
-    """
-    plain = workspace.checked_path(path)
-    return world.with_files(workspace.written(world.files(), plain, text)), f"{plain} has {len(text)} characters"
 
 
 def run_tests(world: RepoWorld, names: str = "") -> str:
@@ -159,7 +85,7 @@ def shell(world: RepoWorld, command: str) -> tuple[RepoWorld, str]:
     return world.with_files(files), output or "[nothing was printed]"
 
 
-class RepositoryTask(ToolTask[RepoWorld]):
+class RepositoryTask(FileTask[RepoWorld]):
     """Change a generated package until hidden tests pass; a subclass says what is asked for, and plays the expert.
 
     Args:
@@ -175,22 +101,7 @@ class RepositoryTask(ToolTask[RepoWorld]):
     work: ClassVar[str]
     packages: tuple[str, ...] = ()
     levels = len(SIZES)
-    patience: ClassVar[float] = 15.0  # seconds a turn may take, for the audit: it runs programs
-    toolset = tuple(
-        tool(function, given=1)
-        for function in (list_files, view_file, search_text, edit_file, write_file, run_tests, shell)
-    )
-
-    def __init__(
-        self,
-        *,
-        tool_style: str = "hermes",
-        tools_in: str = "system",
-        max_calls: int | None = None,
-        max_output: int = 2 * MAX_OUTPUT,
-    ) -> None:
-        super().__init__(tool_style=tool_style, tools_in=tools_in, max_calls=max_calls, max_output=max_output)
-        probes.require()
+    toolset = tools_with(run_tests, shell)
 
     def start(self, rng: random.Random, level: int) -> Session[RepoWorld]:
         """The seed of a repository, which is made when it is first looked at."""
@@ -208,10 +119,6 @@ class RepositoryTask(ToolTask[RepoWorld]):
         base = " ".join(("repository", str(world.level), str(world.seed), *world.packages))
         return next(text for number in count() if split_of(text := f"{base} {number}") == split)
 
-    def observe(self, state: Session[RepoWorld]) -> str:
-        """The issue and the files at first; then a tool's output."""
-        return state.observation or self.ask(state.world)
-
     def ask(self, world: RepoWorld) -> str:
         """The issue, and the names of the files where they are few."""
         given = world.repository()
@@ -222,13 +129,11 @@ class RepositoryTask(ToolTask[RepoWorld]):
 
     def judge(self, world: RepoWorld, reply: str) -> Verdict:
         """All hidden tests on the policy's package, patched by what the reply holds."""
-        given, files = world.repository(), world.files()
-        patches = _PATCH.findall(visible_text(reply)[:MAX_PATCH])
+        given = world.repository()
         try:
-            for patch in patches:
-                files = workspace.patched(files, patch)
+            files = patched_by(reply, world)
         except ToolError as error:
-            return unparsable(f"the patch does not fit: {error}"[:300])
+            return unparsable(str(error))
         package = [{path: text for path, text in each.items() if path.startswith(f"{given.package.name}/")}
                    for each in (files, given.files)]  # fmt: skip
         if package[0] == package[1]:
@@ -263,25 +168,11 @@ class RepositoryTask(ToolTask[RepoWorld]):
 
     # the expert
 
-    def plan(self, session: Session[RepoWorld]) -> Call | str:
-        """The next of the steps of a careful person, by the number of calls so far."""
-        steps = list(self.steps(session.world))
-        return steps[min(session.calls, len(steps) - 1)]
-
-    def steps(self, world: RepoWorld) -> Iterator[Call | str]:
-        """The calls that do the work, and the reply that hands it in."""
-        raise NotImplementedError
-
     def direct_answer(self, state: Session[RepoWorld]) -> str:
         """The patch."""
         given = state.world.repository()
-        lines: list[str] = []
-        for module, right in given.package.modules.items():
-            path = given.path(module)
-            before = given.files.get(path, "")
-            names = (f"a/{path}" if before else "/dev/null", f"b/{path}")
-            lines += unified_diff(before.splitlines(), right.splitlines(), *names, lineterm="", n=8)
-        return "```diff\n" + "\n".join(lines) + "\n```"
+        paths = {given.path(module): right for module, right in given.package.modules.items()}
+        return patch_of({path: (given.files.get(path, ""), right) for path, right in paths.items()})
 
 
 class RepoRepair(RepositoryTask):
@@ -387,20 +278,3 @@ def _line_of(given: Repository, fault: Fault, module: str) -> int:
     if module != fault.module:
         return 1
     return max(1, given.package.modules[module][: fault.change.start].count("\n") - 30)
-
-
-def lines_that_differ(faulty: str, right: str) -> tuple[str, str]:
-    """The lines that differ, with as many around them as make them the only ones."""
-    old, new = faulty.split("\n"), right.split("\n")
-    pairs = enumerate(zip(old, new, strict=False))
-    start = next((index for index, pair in pairs if pair[0] != pair[1]), min(len(old), len(new)))
-    behind = 0
-    while old[-1 - behind] == new[-1 - behind] and behind < min(len(old), len(new)) - start - 1:
-        behind += 1
-    for wider in count():
-        first = max(0, start - wider)
-        ends = (len(old) - max(0, behind - wider), len(new) - max(0, behind - wider))
-        before = "\n".join(old[first : ends[0]])
-        if before and faulty.count(before) == 1:
-            return before, "\n".join(new[first : ends[1]])
-    raise AssertionError("unreachable")

@@ -12,26 +12,37 @@ import json
 import re
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.rewards.graders.code import grade_code
-from rlvr.envs.sandbox import Limits, Result, SandboxError, SandboxStarved, shared
+from rlvr.envs.sandbox import Limits, Result, Sandbox, SandboxError, SandboxStarved, shared
 from rlvr.envs.tools.tool import ToolError, ToolFault
 
 MAX_FILE: Final = 60_000  # characters
 MAX_FILES: Final = 400
 MAX_TOTAL: Final = 600_000  # characters of all files
 MAX_PRINTED: Final = 20_000
+FOLDER: Final = "repository"  # of the sandbox: beside it stands the program that works on it
 LIMITS: Final = Limits(seconds=10.0, output_bytes=4 << 20)
 _PATH: Final = re.compile(r"[\w.+-][\w .+-]*(?:/[\w.+-][\w .+-]*)*", re.ASCII)
 _TIMES: Final = re.compile(r"^(Ran \d+ tests?) in [\d.]+s$", re.MULTILINE)
 _HUNK: Final = re.compile(r"@@ -\d{1,7}(?:,\d{1,7})? \+\d{1,7}(?:,\d{1,7})? @@.*")
 _ENTRY: Final = "observe"
 
-_COMMAND: Final = """
-import json, os, subprocess, sys
+_ENTER: Final = f"""
+import os
 os.remove("main.py")
+os.makedirs("{FOLDER}", exist_ok=True)
+os.chdir("{FOLDER}")
+"""
+# what the sandbox gives to import stands at the end of the path; a shell's Python shall find it, too
+_PACKAGES: Final = """
+ROOTS = [os.getcwd(), os.path.join(os.getcwd(), "src"), os.path.join(os.getcwd(), "lib")]
+os.environ["PYTHONPATH"] = os.pathsep.join([*ROOTS, sys.path[-1]])
+PYTHON = f'python3() {{ "{sys.executable}" "$@"; }}\\npytest() {{ python3 -m pytest "$@"; }}\\n'
+"""
+_COMMAND: Final = """
 def contents():
     found, total = {}, 0
     for folder, folders, names in os.walk("."):
@@ -40,7 +51,7 @@ def contents():
             path = os.path.join(folder, name)[2:]
             if not os.path.islink(path) and os.path.isfile(path) and os.path.getsize(path) <= LARGEST:
                 try:
-                    with open(path, encoding="utf-8") as file:
+                    with open(path, encoding="utf-8", newline="") as file:
                         found[path] = file.read()
                 except (OSError, UnicodeDecodeError):
                     continue
@@ -49,7 +60,7 @@ def contents():
                 return None
     return found
 before = contents()
-command = 'python() { python3 "$@"; }\\n' + sys.stdin.read()
+command = PYTHON + 'python() { python3 "$@"; }\\n' + sys.stdin.read()
 # the machine's settings of git may not be readable here, and are no part of the task
 settings = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "GIT_CONFIG_NOSYSTEM": "1"}
 shell = subprocess.Popen(["bash", "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -66,7 +77,6 @@ print(json.dumps([printed.replace(folder + "/", "").replace(folder, "."), code, 
 """
 _TESTS: Final = """
 import io, os, sys, traceback, unittest
-os.remove("main.py")
 sys.path.insert(0, os.getcwd())
 names = sys.argv[1:]
 loader = unittest.TestLoader()
@@ -101,6 +111,17 @@ def observe(program):
 """
 
 
+class Bounds(NamedTuple):
+    """How much a repository may hold: characters of a file, files, and characters of all of them."""
+
+    file: int = MAX_FILE
+    files: int = MAX_FILES
+    total: int = MAX_TOTAL
+
+
+BOUNDS: Final = Bounds()
+
+
 def checked_path(path: str) -> str:
     """A path of a file in the repository.
 
@@ -114,7 +135,7 @@ def checked_path(path: str) -> str:
     return plain
 
 
-def written(files: Mapping[str, str], path: str, text: str | None) -> dict[str, str]:
+def written(files: Mapping[str, str], path: str, text: str | None, bounds: Bounds = BOUNDS) -> dict[str, str]:
     """The files with one of them written, or without it for None.
 
     Raises:
@@ -123,16 +144,16 @@ def written(files: Mapping[str, str], path: str, text: str | None) -> dict[str, 
     changed = {name: content for name, content in files.items() if name != path}
     if text is not None:
         changed[path] = text
-        if len(text) > MAX_FILE:
-            raise ToolError(f"{path} would have {len(text):,} characters, allowed are {MAX_FILE:,}")
-        if len(changed) > MAX_FILES or sum(map(len, changed.values())) > MAX_TOTAL:
-            raise ToolError(f"the repository may have {MAX_FILES} files and {MAX_TOTAL:,} characters")
+        if len(text) > bounds.file:
+            raise ToolError(f"{path} would have {len(text):,} characters, allowed are {bounds.file:,}")
+        if len(changed) > bounds.files or sum(map(len, changed.values())) > bounds.total:
+            raise ToolError(f"the repository may have {bounds.files} files and {bounds.total:,} characters")
         if any(name.startswith(f"{path}/") or path.startswith(f"{name}/") for name in changed):
             raise ToolError(f"{path} is a folder, or lies in a file")
     return changed
 
 
-def replaced(files: Mapping[str, str], path: str, old: str, new: str) -> dict[str, str]:
+def replaced(files: Mapping[str, str], path: str, old: str, new: str, bounds: Bounds = BOUNDS) -> dict[str, str]:
     """The files with a text replaced that occurs once in one of them.
 
     Raises:
@@ -143,10 +164,10 @@ def replaced(files: Mapping[str, str], path: str, old: str, new: str) -> dict[st
     count = files[path].count(old) if old else 0
     if count != 1:
         raise ToolError(f"the old text occurs {count} times in {path}; it must occur once: add lines around it")
-    return written(files, path, files[path].replace(old, new))
+    return written(files, path, files[path].replace(old, new), bounds)
 
 
-def patched(files: Mapping[str, str], patch: str) -> dict[str, str]:
+def patched(files: Mapping[str, str], patch: str, bounds: Bounds = BOUNDS) -> dict[str, str]:
     """The files after a unified diff; line numbers do not count, the lines around a change do.
 
     Raises:
@@ -156,7 +177,7 @@ def patched(files: Mapping[str, str], patch: str) -> dict[str, str]:
     for line in [*patch.splitlines(), "--- "]:
         if line.startswith("--- ") or _HUNK.fullmatch(line):
             if hunk:
-                changed = _with_hunk(changed, path, hunk)
+                changed = _with_hunk(changed, path, hunk, bounds)
                 hunks, hunk = hunks + 1, []
         elif line.startswith("+++ "):
             path = checked_path(line[4:].split("\t")[0].strip().removeprefix("b/"))
@@ -169,30 +190,46 @@ def patched(files: Mapping[str, str], patch: str) -> dict[str, str]:
     return changed
 
 
-def _with_hunk(files: Mapping[str, str], path: str, hunk: Sequence[str]) -> dict[str, str]:
+def _with_hunk(files: Mapping[str, str], path: str, hunk: Sequence[str], bounds: Bounds) -> dict[str, str]:
     while hunk and hunk[-1] == " " and path in files:  # blank lines behind a hunk
         hunk = hunk[:-1]
     old = "".join(f"{line[1:]}\n" for line in hunk if line[0] != "+")
     new = "".join(f"{line[1:]}\n" for line in hunk if line[0] != "-")
     if path not in files and not old:
-        return written(files, path, new)
-    return replaced(files, path, old, new)
+        return written(files, path, new, bounds)
+    return replaced(files, path, old, new, bounds)
 
 
 # what runs in the sandbox
 
 
-def run_command(files: Mapping[str, str], history: Mapping[str, bytes], command: str) -> tuple[dict[str, str], str]:
+def run_command(
+    files: Mapping[str, str],
+    others: Mapping[str, bytes],
+    command: str,
+    *,
+    bounds: Bounds = BOUNDS,
+    sandbox: Sandbox | None = None,
+    limits: Limits = LIMITS,
+) -> tuple[dict[str, str], str]:
     """The files after a shell command, and what it printed.
+
+    Args:
+        files: texts, by path.
+        others: files that a command may read, and whose changes are lost.
+        command: for bash.
+        bounds: how much there may be afterwards.
+        sandbox: one with packages to import; the shared one without.
+        limits: of the command.
 
     Raises:
         ToolFault: the sandbox failed.
     """
-    bounds = f"LARGEST, FILES, TOTAL, PRINTED = {MAX_FILE}, {MAX_FILES}, {MAX_TOTAL}, {MAX_PRINTED}\n"
-    repository: dict[str, str | bytes] = {**files, **(history if "git" in command else {})}
-    result = _run(bounds + _COMMAND, repository, stdin=command)
+    head = f"LARGEST, FILES, TOTAL, PRINTED = {bounds.file}, {bounds.files}, {bounds.total}, {MAX_PRINTED}\n"
+    head += f"import json, subprocess, sys\nPYTHON = ''\n{_PACKAGES if sandbox else ''}"
+    result = run(head + _COMMAND, {**files, **others}, stdin=command, sandbox=sandbox, limits=limits)
     if not result.ok:
-        return dict(files), f"{_ending(result)}; what the command changed is lost"
+        return dict(files), f"{ending(result)}; what the command changed is lost"
     try:
         printed, code, changed, gone = json.loads(result.stdout)
         text = _TIMES.sub(r"\1", str(printed)) + (f"\n[exit code {code}]" if code else "")
@@ -200,7 +237,7 @@ def run_command(files: Mapping[str, str], history: Mapping[str, bytes], command:
             return dict(files), f"{text}\n[there are too many files: what the command changed is lost]"
         kept = {path: content for path, content in files.items() if path not in gone}
         for path, content in changed.items():
-            kept = written(kept, checked_path(path), str(content))
+            kept = written(kept, checked_path(path), str(content), bounds)
     except (ValueError, TypeError, AttributeError):  # the command wrote where its result is written
         return dict(files), "what the command printed cannot be read; what it changed is lost"
     except ToolError as error:
@@ -214,10 +251,10 @@ def run_tests(files: Mapping[str, str], names: Sequence[str]) -> str:
     Raises:
         ToolFault: the sandbox failed.
     """
-    result = _run(_TESTS, files, argv=names)
+    result = run(_TESTS, files, argv=names)
     if result.ok:
         return result.stdout
-    return f"{result.stdout[-2000:]}{result.stderr[-2000:]}\n{_ending(result)}"
+    return f"{result.stdout[-2000:]}{result.stderr[-2000:]}\n{ending(result)}"
 
 
 def grade(package: str, files: Mapping[str, str], tests: Sequence[tuple[str, Any]]) -> Verdict:
@@ -233,16 +270,31 @@ def grade(package: str, files: Mapping[str, str], tests: Sequence[tuple[str, Any
     return grade_code(f"```python{code}```", {"entry_point": _ENTRY, "tests": rows}, seconds=4.0, total_seconds=30.0)
 
 
-def _run(code: str, files: Mapping[str, str | bytes], *, stdin: str = "", argv: Sequence[str] = ()) -> Result:
+def run(
+    code: str,
+    files: Mapping[str, str | bytes],
+    *,
+    stdin: str = "",
+    argv: Sequence[str] = (),
+    sandbox: Sandbox | None = None,
+    limits: Limits = LIMITS,
+) -> Result:
+    """What a program does that starts in a folder of these files.
+
+    Raises:
+        ToolFault: the sandbox failed.
+    """
+    inner = {f"{FOLDER}/{path}": content for path, content in files.items()}
     try:
-        return shared().run_python(code, stdin, files, LIMITS, argv=argv)
+        return (sandbox or shared()).run_python(_ENTER + code, stdin, inner, limits, argv=argv)
     except SandboxStarved as starved:
         raise ToolFault(str(starved), "timeout") from starved
     except (SandboxError, OSError) as error:
         raise ToolFault(f"the sandbox: {error}") from error
 
 
-def _ending(result: Result) -> str:
+def ending(result: Result) -> str:
+    """How a program ended that did not end well, in brackets."""
     if result.status == "error":
         return f"[exit code {result.exit_code}]"
     return f"[ended: {result.status.replace('_', ' ')}]"

@@ -1,0 +1,1 @@
+"""Issues of real repositories: rows in SWE-bench's form, and clones on disk."""
