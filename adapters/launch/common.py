@@ -122,6 +122,8 @@ def classify_rest(t: Translation) -> None:
             t.changes(name, f"{t.engine} adds no square of the log-ratio to the behaviour policy")
         elif name == "overrides.entropy_share":
             t.changes(name, f"{t.engine} learns from tokens of any entropy")
+        elif name in ("overrides.divergence", "overrides.divergence_top"):
+            t.refuse(name, f"{t.engine} learns from a teacher's probabilities of the sampled tokens alone")
         elif name == "overrides.observation_coef":
             t.changes(name, f"{t.engine} learns from no observation")
         elif name in OF_AN_ADVANTAGE:

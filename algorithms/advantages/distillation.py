@@ -6,8 +6,10 @@ The teacher is another model, or the policy itself that reads what it did not kn
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
+from rlvr.agents.conversation import TokenSequence
 from rlvr.algorithms.advantages.gather import ragged
 from rlvr.algorithms.advantages.hindsight import behind_condition, hints, too_long
 from rlvr.algorithms.advantages.token_rewards import mask_of, why
@@ -30,14 +32,25 @@ def teacher_advantages(teacher: Any, student: Any, mask: Tensor) -> Tensor:
 
 
 def teacher_logprobs(played: Played, sources: Sources) -> dict[str, Any]:
-    """teacher_logprobs, behaviour_logprobs [B, T]."""
+    """teacher_logprobs, behaviour_logprobs [B, T]; where the loss reads them, the teacher's likeliest tokens."""
     sequences = [episode.tokens for episode in played.episodes]
-    teacher = sources.scorer.logprobs(sequences, sources.teacher)  # [B, T]
-    return {"teacher_logprobs": teacher, "behaviour_logprobs": ragged([sequence.logprobs for sequence in sequences])}
+    scored = _scored(sequences, sources)
+    return scored | {"behaviour_logprobs": ragged([sequence.logprobs for sequence in sequences])}
+
+
+def _scored(sequences: Sequence[TokenSequence], sources: Sources) -> dict[str, Tensor]:
+    """What the teacher says of sequences: teacher_logprobs [B, T]; where the loss reads them, teacher_top [B, T, K] and
+    teacher_top_logprobs [B, T, K + 1].
+    """
+    if not sources.divergence_top:
+        return {"teacher_logprobs": sources.scorer.logprobs(sequences, sources.teacher)}
+    scores = sources.scorer.top_logprobs(sequences, sources.divergence_top, sources.teacher)
+    return dict(zip(("teacher_logprobs", "teacher_top", "teacher_top_logprobs"), scores, strict=True))
 
 
 def self_teacher_logprobs(played: Played, sources: Sources) -> dict[str, Any]:
-    """teacher_logprobs, behaviour_logprobs [B, T]; left_out [B]: sequences without a hint, or too long behind theirs.
+    """teacher_logprobs, behaviour_logprobs [B, T]; left_out [B]: sequences without a hint, or too long behind theirs;
+    where the loss reads them, the teacher's likeliest tokens.
 
     The teacher scores the policy's own tokens behind a prompt with hints. It is `Sources.teacher` where there is one
     (OPSD, 2601.18734), else the policy's moving average where it keeps one (SDFT, 2601.19897), else the policy as it is
@@ -51,18 +64,20 @@ def self_teacher_logprobs(played: Played, sources: Sources) -> dict[str, Any]:
         warnings.warn(too_long("hints", sources.max_length), stacklevel=2)
     left_out = torch.tensor([long or not text for long, text in zip(too_many, texts, strict=True)])  # [B]
     behaviour = ragged([episode.tokens.logprobs for episode in episodes])  # [B, T]
-    teacher = behaviour.clone()  # [B, T], and so an advantage of 0 where there is no teacher
+    entries = {"teacher_logprobs": behaviour.clone()}  # [B, T], and so an advantage of 0 where there is no teacher
     taught = [index for index, without in enumerate(left_out.tolist()) if not without]
     if taught:
         with scorer.averaged():
-            scores = scorer.logprobs([behind[index] for index in taught], sources.teacher)  # [b, T']
+            scored = _scored([behind[index] for index in taught], sources)  # [b, T', ...]
         # A_t = log pi(y_t | hint, x, y_<t) - log mu(y_t | x, y_<t)    [b, T'] -> [B, T]  SDPO, 2601.20802
-        for index, row in zip(taught, scores, strict=True):
-            length = len(episodes[index].tokens)
-            shift = len(behind[index]) - length  # a hint moves all tokens after it
-            first = episodes[index].tokens.mask.index(1)
-            teacher[index, first:length] = row[first + shift : length + shift]
-    return {"teacher_logprobs": teacher, "behaviour_logprobs": behaviour, "left_out": left_out}
+        for name, columns in scored.items():
+            rows = entries.setdefault(name, columns.new_zeros(*behaviour.shape, *columns.shape[2:]))
+            for index, row in zip(taught, columns, strict=True):
+                length = len(episodes[index].tokens)
+                shift = len(behind[index]) - length  # a hint moves all tokens after it
+                first = episodes[index].tokens.mask.index(1)
+                rows[index, first:length] = row[first + shift : length + shift]
+    return {**entries, "behaviour_logprobs": behaviour, "left_out": left_out}
 
 
 def _teacher(x: AdvantageInputs, p: Choices) -> Tensor:

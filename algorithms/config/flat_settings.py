@@ -17,7 +17,7 @@ _BOUNDS = ("clip_low", "clip_high", "dual_clip", "ratio_min", "ratio_max", "tau"
 _NEUTRAL = {
     "gamma": 1.0, "lam": 1.0, "whiten": False, "alpha": 1.0, "group_keep": None, "pass_k": None, "continuations": None,
     "behaviour_penalty": 0.0, "entropy_coef": 0.0, "observation_coef": 0.0, "corrections": (),
-    "entropy_share": 1.0,
+    "entropy_share": 1.0, "divergence": "sampled", "divergence_top": 20,
 }  # fmt: skip
 
 

@@ -130,6 +130,11 @@ class LossInputs(Entries):
         "B, T", "bool, True on the tokens of highest entropy of the batch; or use .replace(entropy_share=1.0)"
     )
     covariant: Tensor | None = entry("B, T", "bool, True on the tokens that `preset.clip_rule.choose` gives")
+    teacher_top: Tensor | None = entry("B, T, K", "ids of the teacher's likeliest tokens in each one's place")
+    teacher_top_logprobs: Tensor | None = entry(
+        "B, T, K + 1", "the teacher's log-probs of these and of all others; or use .replace(divergence='sampled')"
+    )
+    top_logprobs: Tensor | None = entry("B, T, K + 1", "the policy's log-probs of the same, with gradient")
     observations: Tensor | None = entry(
         "B, T", "bool, True on the observations of later turns; or use .replace(observation_coef=0.0)"
     )

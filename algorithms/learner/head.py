@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 
 import torch
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from rlvr.agents.models.sampling import LOGITS_AT_ONCE
 
 IN_CACHE = 2**22  # on a CPU: numbers that stay in its cache, more or less, while they are worked on
+NO_MASS = -80.0  # log of what float32 still tells from 0: where no token is left, differences stay finite
 IN_CORE = 2**18  # the same of one core: what several operations in a row go through
 
 # d loss / d log pi of some tokens [n] from their log-probabilities [n], and which of all N they are: where a token's
@@ -23,11 +25,19 @@ IN_CORE = 2**18  # the same of one core: what several operations in a row go thr
 LogprobGradsOf = Callable[[torch.Tensor, slice], torch.Tensor]
 
 
+class NamedTokens(NamedTuple):
+    """Some tokens of the vocabulary at each position, (..., K)."""
+
+    ids: torch.Tensor
+    logprobs: torch.Tensor  # (..., K + 1) float32; the last is that of all other tokens together
+
+
 class SequenceScores(NamedTuple):
     """Of each token given all before it: (B, T), float32, 0 where not asked for."""
 
     logprobs: torch.Tensor  # log pi(y_t)
     entropy: torch.Tensor | None  # of the distribution the token was drawn from
+    named: NamedTokens | None = None  # (B, T, K), other tokens in its place
 
 
 def use_float32(model: Any) -> None:
@@ -107,6 +117,25 @@ def score_hidden(
     blocks: Any = _ScoreBlocks
     logprobs, entropies = blocks.apply(hidden, weight, bias, targets, temperature, width, entropy, in_float32)
     return SequenceScores(logprobs.float(), entropies.float() if entropy else None)
+
+
+def score_named(
+    logits_of: Callable[[slice], torch.Tensor], count: int, vocabulary: int, ids: torch.Tensor | None, top: int
+) -> NamedTokens:
+    """Log-probabilities (N, K + 1) of the tokens ``ids`` (N, K), or of the ``top`` likeliest, and of all others as one.
+
+    The logits of some positions at a time are made, by ``logits_of`` them, and made again in the backward pass.
+    """
+
+    def part(chunk: slice) -> tuple[torch.Tensor, torch.Tensor]:
+        logprobs = logits_of(chunk).log_softmax(-1)  # [n, V]
+        chosen = logprobs.topk(min(top, vocabulary), -1).indices if ids is None else ids[chunk]  # [n, K]
+        rest = logprobs.scatter(-1, chosen, NO_MASS).logsumexp(-1, keepdim=True)  # [n, 1]
+        return chosen, torch.cat([logprobs.gather(-1, chosen), rest], -1)
+
+    chunks = _blocks(count, max(1, LOGITS_AT_ONCE // vocabulary)) or [slice(0, 0)]
+    parts = [checkpoint(part, chunk, use_reentrant=False) for chunk in chunks]
+    return NamedTokens(torch.cat([ids for ids, _ in parts]), torch.cat([logprobs for _, logprobs in parts]))
 
 
 class _Logits:

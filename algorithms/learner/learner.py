@@ -272,6 +272,32 @@ class Learner:
         padded = sequences if isinstance(sequences, Padded) else self.pad(sequences)
         return self.fitting(padded, lambda: self._logprobs(padded, model))
 
+    def top_logprobs(
+        self, sequences: Sequence[TokenSequence], top: int, model: Any = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """As `logprobs`; then [B, T, K] the ids of the ``top`` likeliest tokens in each one's place, and [B, T, K + 1]
+        their log-probabilities and that of all others together.
+        """
+        padded = self.pad(sequences)
+        return self.fitting(padded, lambda: self._top_logprobs(padded, top, model))
+
+    def _top_logprobs(self, padded: Padded, top: int, model: Any) -> tuple[Tensor, Tensor, Tensor]:
+        layout = self._layout(model)
+        score = self.scorer if model is None else Scorer(model, layout["share_prompts"])
+        top = min(top, base_model(self.model if model is None else model).config.vocab_size)
+        columns = torch.zeros(padded.ids.shape)  # [B, T]
+        ids = torch.zeros(*padded.ids.shape, top, dtype=torch.long)  # [B, T, K]
+        logprobs = torch.zeros(*padded.ids.shape, top + 1)  # [B, T, K + 1]
+        with torch.no_grad():
+            for indices, micro in padded.micro_batches(self.micro_batch_tokens, **layout):
+                micro = micro.to(self.device)
+                scores = score(micro.ids, micro.mask, self.temperature, top=top)
+                width = micro.ids.shape[1]
+                columns[indices, :width] = scores.logprobs.cpu()
+                ids[indices, :width], logprobs[indices, :width] = (column.cpu() for column in scores.named)
+        self._reshard()
+        return columns, ids, logprobs
+
     def _logprobs(self, padded: Padded, model: Any, by_logprob_grads: bool = False, entropy: bool = False) -> Tensor:
         columns = torch.zeros(padded.ids.shape)  # [B, T]
         layout = self._layout(model)
@@ -288,10 +314,14 @@ class Learner:
                 scores = score(micro.ids, micro.mask, self.temperature, entropy=entropy, **options)
                 column = scores.entropy if entropy else scores.logprobs
                 columns[indices, : micro.ids.shape[1]] = column.cpu()  # back in the order of the batch
+        self._reshard()
+        return self.world.sum(columns)
+
+    def _reshard(self) -> None:
+        """Cut the weights up again behind passes without gradient, as no backward pass does."""
         if self.world.sharded:
             sharded: Any = self.scorer
-            sharded.reshard()  # as no backward pass does
-        return self.world.sum(columns)
+            sharded.reshard()
 
     def _idle(self) -> Tensor:
         """A forward pass on nothing, for a process without a share; its loss, 0."""
@@ -316,7 +346,8 @@ class Learner:
 
     def _grad_known_in_forward(self) -> bool:
         """Whether in a batch's only step a token's gradient follows from its log-probability, see `_logprob_grads`."""
-        return "behaviour_logprobs" not in self.preset.needs and not self.preset.entropy_coef
+        preset = self.preset
+        return "behaviour_logprobs" not in preset.needs and not preset.entropy_coef and preset.divergence == "sampled"
 
     def micro_batches(self, padded: Padded) -> Iterator[tuple[list[int], Padded]]:
         """All sequences on the learner's device, as many at once as `micro_batch_tokens` allows, with their indices."""
@@ -486,24 +517,21 @@ class Learner:
         padded, observed = micro.padded, micro.inputs.observations
         if observed is not None:
             padded = replace(padded, mask=padded.mask | observed)
-        scores = self.scores(padded, self.temperature, entropy=wanted, logprob_grads=logprob_grads)
+        named = micro.inputs.teacher_top
+        scores = self.scores(padded, self.temperature, entropy=wanted, logprob_grads=logprob_grads, named=named)
         inputs = replace(micro.inputs, entropy=scores.entropy if wanted else micro.inputs.entropy)
+        if scores.named is not None:
+            inputs = replace(inputs, top_logprobs=scores.named.logprobs)
         if inputs.old_logprobs is None:
             inputs = replace(inputs, old_logprobs=scores.logprobs.detach())  # r = 1, with the gradient of log pi
         return scores.logprobs, inputs
 
-    def scores(
-        self, padded: Padded, temperature: float, *, entropy: bool = False, logprob_grads: LogprobGrads | None = None
-    ) -> SequenceScores:
-        """Log-probabilities [b, t], with gradient, and entropies on request, of sequences on the learner's device."""
-        scores: SequenceScores = self.scorer(
-            padded.ids,
-            padded.mask,
-            temperature,
-            entropy=entropy,
-            recompute=self.recompute_layers,
-            logprob_grads=logprob_grads,
-        )
+    def scores(self, padded: Padded, temperature: float, **options: Any) -> SequenceScores:
+        """Log-probabilities [b, t], with gradient, of sequences on the learner's device; with other options of
+        `score_sequences` what they ask for.
+        """
+        options["recompute"] = self.recompute_layers
+        scores: SequenceScores = self.scorer(padded.ids, padded.mask, temperature, **options)
         return scores
 
     # imitation

@@ -12,7 +12,15 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from rlvr.algorithms.learner.head import LogprobGradsOf, SequenceScores, score_hidden, score_logits, uses_float32
+from rlvr.algorithms.learner.head import (
+    LogprobGradsOf,
+    NamedTokens,
+    SequenceScores,
+    score_hidden,
+    score_logits,
+    score_named,
+    uses_float32,
+)
 from rlvr.algorithms.learner.memory import is_out_of_memory, recomputed_layers
 from rlvr.algorithms.learner.packing import Packing, attending, noting_windows, pack, takes_blocks
 
@@ -62,7 +70,7 @@ class Scorer(nn.Module):
     ) -> SequenceScores:
         options["share_prompts"] = self.share_prompts
         rows, row_of = _distinct_rows(ids, mask)  # [D], [B]
-        if len(rows) == len(ids):
+        if len(rows) == len(ids) or options.get("named") is not None or options.get("top"):
             return score_sequences(self.model, ids, mask, temperature, logprob_grads=logprob_grads, **options)
         chosen = None if mask is None else mask[rows]  # [D, T]
         summed = None if logprob_grads is None else _summed(logprob_grads, len(rows), row_of)
@@ -110,8 +118,10 @@ def score_sequences(
     recompute: bool = False,
     logprob_grads: LogprobGrads | None = None,
     share_prompts: bool = False,
+    named: torch.Tensor | None = None,
+    top: int = 0,
 ) -> SequenceScores:
-    """Log-probabilities of whole sequences in one forward pass, and entropies on request.
+    """Log-probabilities of whole sequences in one forward pass, and entropies and other tokens' on request.
 
     Entry [:, t] is about the token ids[:, t] given ids[:, :t]; entry [:, 0] is 0, as nothing comes before it.
     Rows are packed where the model allows it (`why_not_packed`): neither padding nor what follows the last wanted token
@@ -130,6 +140,8 @@ def score_sequences(
         logprob_grads: (B, T), d loss / d log pi of each token, where it is known before, or a function that gives it
             from the log-probabilities (B, T), 0 where they are not known yet; see `score_hidden`.
         share_prompts: compute what several rows have before their first wanted token once, where the model allows it.
+        named: (B, T, K) ids of tokens whose log-probabilities are asked for, too.
+        top: ask for those of so many likeliest tokens instead.
 
     Raises:
         ValueError: ids and mask differ in shape, or the temperature is not positive.
@@ -169,7 +181,20 @@ def score_sequences(
         logits = _wanted_of(output.logits, wanted, packing)  # [N, V]
         scores = score_logits(logits, targets, temperature, entropy=entropy)
     entropies = None if scores.entropy is None else _spread(scores.entropy, wanted)
-    return SequenceScores(_spread(scores.logprobs, wanted), entropies)
+    if named is None and not top:
+        return SequenceScores(_spread(scores.logprobs, wanted), entropies)
+
+    def logits_of(chunk: slice) -> torch.Tensor:
+        if not plain:
+            return logits[chunk].float() / temperature
+        parts = hidden[chunk], head.weight, head.bias
+        made = F.linear(*((part if part is None else part.float()) for part in parts) if wide else parts)  # [n, V]
+        return made.float() / temperature
+
+    width = head.weight.shape[0] if plain else logits.shape[-1]
+    others = score_named(logits_of, len(targets), width, None if named is None else named[:, 1:][wanted], top)
+    spread = NamedTokens(_spread(others.ids, wanted), _spread(others.logprobs, wanted))
+    return SequenceScores(_spread(scores.logprobs, wanted), entropies, spread)
 
 
 def _packed(body: Any, packing: Packing, around: Callable[[], AbstractContextManager[None]]) -> Any:
@@ -201,9 +226,11 @@ def base_model(model: Any) -> Any:
 
 
 def _spread(scores: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
-    """Put scores (N,) where ``wanted`` (B, T - 1) is set, in columns 1 to T - 1 of zeros (B, T)."""
-    columns = torch.zeros(wanted.shape, dtype=scores.dtype, device=scores.device)  # [B, T - 1]
-    return F.pad(columns.masked_scatter(wanted, scores), (1, 0))  # [B, T], 0 for the first token
+    """Put scores (N, ...) where ``wanted`` (B, T - 1) is set, in columns 1 to T - 1 of zeros (B, T, ...)."""
+    columns = scores.new_zeros(*wanted.shape, *scores.shape[1:])  # [B, T - 1, ...]
+    where = wanted.reshape(*wanted.shape, *(1 for _ in scores.shape[1:]))
+    filled = columns.masked_scatter(where, scores)
+    return torch.cat([torch.zeros_like(filled[:, :1]), filled], 1)  # [B, T, ...], 0 for the first token
 
 
 _packing: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()

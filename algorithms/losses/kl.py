@@ -20,6 +20,8 @@ gradient where it matters; nothing is clamped here.
 
 from __future__ import annotations
 
+import math
+
 from rlvr.algorithms.core.lazy_torch import Tensor, torch
 
 
@@ -64,3 +66,23 @@ def reward_kl(old: Tensor, ref: Tensor, mask: Tensor, coef: float, clamp_min: fl
         k1 = k1.clamp(min=clamp_min)
     # R_t <- -c k1_t                                                   [B, T]  RLHF's PPO; REINFORCE++, 2501.03262
     return -coef * k1
+
+
+def divergence(new: Tensor, teacher: Tensor, mask: Tensor, kind: str) -> Tensor:
+    """[B, T] a policy's divergence from a teacher, 0 at masked tokens; differentiable in `new`.
+
+    new, teacher: [B, T, K] log-probs of K events, one of which happens: some tokens, and any other.
+    kind: "forward_kl", KL(teacher || policy); "reverse_kl", KL(policy || teacher); "jsd", Jensen and Shannon's.
+    """
+    p, q = (torch.where(mask[..., None], column, -math.log(new.shape[-1])) for column in (new, teacher))  # [B, T, K]
+    if kind == "forward_kl":
+        # D_t = sum_k q_k (log q_k - log p_k)                          [B, T]  2306.13649
+        return (q.exp() * (q - p)).sum(-1)
+    if kind == "reverse_kl":
+        # D_t = sum_k p_k (log p_k - log q_k)                          [B, T]  2306.13649
+        return (p.exp() * (p - q)).sum(-1)
+    if kind == "jsd":
+        # D_t = KL(q || m) / 2 + KL(p || m) / 2,   m = (p + q) / 2     [B, T]  SDPO, 2601.20802
+        m = torch.logaddexp(p, q) - math.log(2)
+        return ((q.exp() * (q - m)) + (p.exp() * (p - m))).sum(-1) / 2
+    raise ValueError(f"unknown divergence {kind!r}; allowed: forward_kl, reverse_kl, jsd")

@@ -20,7 +20,7 @@ from rlvr.algorithms.core.sequences import (
 )
 from rlvr.algorithms.losses.aggregation import aggregate, regulariser_aggregation
 from rlvr.algorithms.losses.corrections import correction_weights, sequence_correction_weights
-from rlvr.algorithms.losses.kl import kl_loss
+from rlvr.algorithms.losses.kl import divergence, kl_loss
 from rlvr.algorithms.recipe.loss_parts import Clipped, CorrectionInputs, Terms
 from rlvr.algorithms.recipe.presets import Preset
 
@@ -80,7 +80,8 @@ def policy_loss(
     if denominators.n_tokens <= 0 or denominators.n_live_sequences <= 0:
         raise ValueError("all sequences are masked: the batch has no trained token, skip the update")
     count = preset.count_empty_sequences
-    loss = aggregate(parts.loss, sequences, preset.reduction, denominators, group, count)  # []
+    per_token = parts.loss if preset.divergence == "sampled" else _divergence(batch, preset, sequences.mask)
+    loss = aggregate(per_token, sequences, preset.reduction, denominators, group, count)  # []
     stats = {"policy_loss": loss.detach()}
     extra = _regularisers(parts.columns, parts.terms, preset)
     if extra is not None:
@@ -109,6 +110,13 @@ def observation_loss(new: Tensor, batch: LossInputs, denominators: Denominators)
     # L = -(1 / N_o) sum_t log pi(o_t), o_t given all tokens before it    [B, T] -> []  ECHO, 2605.24517
     chosen = torch.where(observed, new, 0).to(torch.promote_types(new.dtype, torch.float32))
     return -chosen.sum() / max(1, denominators.n_observations)
+
+
+def _divergence(batch: LossInputs, preset: Preset, mask: Tensor) -> Tensor:
+    """[B, T] the policy's divergence from the teacher, in the place of the policy term."""
+    shape = (*mask.shape, int(torch.as_tensor(batch.need("teacher_top_logprobs", "divergence")).shape[-1]))
+    new, teacher = (batch.shaped(name, shape, "divergence") for name in ("top_logprobs", "teacher_top_logprobs"))
+    return divergence(new, teacher.to(mask.device).detach(), mask, preset.divergence)
 
 
 def policy_terms(

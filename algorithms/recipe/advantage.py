@@ -22,6 +22,13 @@ class SequenceScorer(Protocol):
     def logprobs(self, sequences: Sequence[TokenSequence], model: Any = None) -> Tensor:
         """[B, T] under the policy or another model."""
 
+    def top_logprobs(
+        self, sequences: Sequence[TokenSequence], top: int, model: Any = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """[B, T] as `logprobs`; [B, T, K] ids of the likeliest tokens in each one's place; [B, T, K + 1] log-probs of
+        these and of all others together.
+        """
+
     def averaged(self) -> AbstractContextManager[None]:
         """The policy with the moving average of its weights, if it keeps one."""
 
@@ -43,6 +50,7 @@ class Sources:
     role_baselines  kept over the run
     continuations   continuations from each state (VinePPO)
     budgets, budget_prior, answers, phrase   BRPO's, see the config's section `credit`
+    divergence_top  how many of the teacher's likeliest tokens the loss reads; 0 for none
     max_new_tokens, max_length, batch_size   of sampling
     renderer        messages to token ids
     hints           what the policy as its own teacher reads, see the config's section `credit`
@@ -67,6 +75,7 @@ class Sources:
     renderer: Any = None
     hints: tuple[str, ...] = ()
     part_weights: Mapping[str, float] = field(default_factory=dict)
+    divergence_top: int = 0
     max_length: int = 1
 
 

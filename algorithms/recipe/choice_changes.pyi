@@ -35,6 +35,8 @@ class ChoiceChanges(TypedDict, total=False):
     kl: str
     kl_in: str
     kl_coef: float
+    divergence: str
+    divergence_top: int
     behaviour_penalty: float
     entropy_coef: float
     observation_coef: float

@@ -309,6 +309,9 @@ class Choices:
     aggregation     one of AGGREGATIONS
     count_empty_sequences  whether a sequence without trained tokens still counts in the denominators (B and Q)
     kl, kl_in, kl_coef   estimator, "loss" or "reward", coefficient
+    divergence      distillation: "sampled" (the policy gradient of the reverse KL on the sampled tokens), or in its
+                    place "forward_kl", "reverse_kl" or "jsd" over the teacher's likeliest tokens and all others as one
+    divergence_top  how many of its likeliest; from the size of the vocabulary on, all
     behaviour_penalty  coefficient of (new - behaviour)^2
     entropy_coef    coefficient of an entropy bonus (needs `entropy` in the batch)
     observation_coef  coefficient of the mean -log pi of the observations of later turns (ECHO; needs `observations`)
@@ -347,6 +350,8 @@ class Choices:
     kl: str = "none"
     kl_in: str = "loss"
     kl_coef: float = 0.0
+    divergence: str = "sampled"
+    divergence_top: int = 20
     behaviour_penalty: float = 0.0
     entropy_coef: float = 0.0
     observation_coef: float = 0.0

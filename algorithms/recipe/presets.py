@@ -39,6 +39,7 @@ RATIO_LEVELS = ("none", "token", "sequence", "sequence_token", "product")
 RATIO_DENOMINATORS = ("old", "behaviour")
 KL_ESTIMATORS = ("none", "k1", "k2", "k3", "k3_unbiased")
 KL_IN = ("loss", "reward")
+DIVERGENCES = ("sampled", "forward_kl", "reverse_kl", "jsd")
 
 
 # Choices that name a value of an open registry; an object given in its place is registered.
@@ -78,6 +79,7 @@ class Preset(Choices):
         one_of("aggregation", self.aggregation, AGGREGATIONS)
         one_of("kl", self.kl, KL_ESTIMATORS)
         one_of("kl_in", self.kl_in, KL_IN)
+        one_of("divergence", self.divergence, DIVERGENCES)
         for name in self.filters:
             one_of("filter", name, FILTERS)
         for name, value in vars(self).items():
@@ -86,6 +88,7 @@ class Preset(Choices):
         self._check_ratio()
         self._check_shares()
         self._check_kl()
+        self._check_divergence()
         self._check_corrections()
 
     def _check_ratio(self) -> None:
@@ -150,6 +153,21 @@ class Preset(Choices):
         if self.kl == "k3_unbiased" and self.ratio_level == "none":
             raise ValueError("k3_unbiased multiplies k3 by the ratio, so ratio_level='none' cannot use it")
 
+    def _check_divergence(self) -> None:
+        if self.divergence_top < 1:
+            raise ValueError(f"divergence_top is a number of tokens from 1, not {self.divergence_top}")
+        if self.divergence == "sampled":
+            return
+        if "teacher_logprobs" not in self.estimator.needs:
+            raise ValueError(
+                f"divergence={self.divergence!r} is one from a teacher; advantage={self.advantage!r} has none"
+            )
+        if self.per_sequence or self.corrections or self.entropy_share < 1:
+            raise ValueError(
+                f"divergence={self.divergence!r} stands in the place of the policy term: leave out a loss per "
+                "sequence, corrections and entropy_share"
+            )
+
     def _check_corrections(self) -> None:
         weights = [correction.kind for correction in self.corrections if correction.rule.reweights]
         per_token = [correction.kind for correction in self.corrections if correction.rule.per_token]
@@ -202,6 +220,7 @@ class Preset(Choices):
             or self.behaviour_penalty
             or self.entropy_coef
             or self.observation_coef
+            or self.divergence != "sampled"
             or self.clip_rule.acts_without_advantage(self)
         )
 
@@ -224,6 +243,8 @@ class Preset(Choices):
             names.add("covariant")
         if self.entropy_share < 1:
             names.add("uncertain")
+        if self.divergence != "sampled":
+            names |= {"teacher_top", "teacher_top_logprobs"}
         return frozenset(names)
 
     @property
@@ -232,6 +253,8 @@ class Preset(Choices):
         ratio = self.clip_rule.ratio_formula(self, f"new - {self.ratio_denominator}")
         parts = [self.clip_rule.formula(self), *([ratio] if ratio else [])]
         parts += [f"times {correction}" for correction in self.corrections]
+        if self.divergence != "sampled":
+            parts = [f"{self.divergence} of the teacher and the policy over {self.divergence_top} tokens and the rest"]
         if self.entropy_share < 1:
             parts.append(f"the {self.entropy_share:g} of the tokens with the highest entropy")
         extras = []

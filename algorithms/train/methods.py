@@ -318,6 +318,7 @@ def sources_of(config: TrainConfig, learner: Learner, player: TokenAgent, env: A
         renderer=renderer,
         hints=config.credit.hints,
         part_weights=config.credit.part_weights,
+        divergence_top=0 if learner.preset.divergence == "sampled" else learner.preset.divergence_top,
         max_length=config.sampling.max_length,
         max_new_tokens=config.sampling.max_new_tokens,
         batch_size=config.env.batch_size,

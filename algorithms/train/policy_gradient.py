@@ -114,6 +114,9 @@ class PolicyGradient(Method):
             _leave_out(collected, entries["left_out"].tolist())
         # masked after the advantages: a truncated episode is an outcome of its group, but is not learned from
         batch = batch.replace(advantages=advantages, mask=_without_masked(batch, collected.masked))
+        batch = batch.replace(
+            **{name: entries[name] for name in ("teacher_top", "teacher_top_logprobs") if name in entries}
+        )
         batch = batch.traced(_traces(collected, advantages, turn_values(episodes, entries)))
         branches = [(i, b.tokens) for i, e in enumerate(episodes) for b in e.branches if b.tokens.sampled]
         if not branches:
