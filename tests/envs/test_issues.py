@@ -13,7 +13,7 @@ import gymnasium as gym
 import pytest
 
 from rlvr.envs import TextEnv
-from rlvr.envs.agentic.issues.altered_tests import altered
+from rlvr.envs.agentic.issues.altered_tests import alterations_of, with_alterations
 from rlvr.envs.agentic.issues.rows import named_test
 from rlvr.envs.core.tables import DataError
 from rlvr.envs.tools import Call, write_call
@@ -212,6 +212,7 @@ def test_the_workspace_has_the_base_commit_and_nothing_of_later_ones(world: Any)
     assert "0" in env.step(call("shell", command="python3 -c 'import fares; print(fares.price(6))'"))[0]
 
 
+@pytest.mark.slow
 def test_an_episode_can_be_forked_and_restored(world: Any) -> None:
     env = env_of(world)
     env.reset(seed=0)
@@ -226,6 +227,7 @@ def test_an_episode_can_be_forked_and_restored(world: Any) -> None:
     assert env.step("done")[1] == 1.0
 
 
+@pytest.mark.slow
 def test_labels_of_unittest_need_no_pytest(world: Any) -> None:
     labels = {"FAIL_TO_PASS": ["test_six (tests.test_units.PriceTest)"],
               "PASS_TO_PASS": ["test_adult (test_units.PriceTest.test_adult)"]}  # fmt: skip
@@ -240,6 +242,7 @@ def test_labels_of_unittest_need_no_pytest(world: Any) -> None:
         env_of(world, dependencies=None)
 
 
+@pytest.mark.slow
 def test_rows_of_other_forms_are_read(world: Any) -> None:
     root, row = world
     parquet = pytest.importorskip("pyarrow.parquet")
@@ -261,6 +264,7 @@ def test_rows_of_other_forms_are_read(world: Any) -> None:
     assert "test_fares" not in env.step(call("list_files"))[0]
 
 
+@pytest.mark.slow
 def test_refused_rows_can_be_left_out(world: Any) -> None:
     root, row = world
     rows = root / "two.jsonl"
@@ -371,6 +375,7 @@ CHEATS: dict[str, dict[str, str | None]] = {
     "replaces AssertionError": {MODULE: "import builtins\nbuiltins.AssertionError = KeyError\n" + FAULTY},
     "equals everything": {MODULE: EQUAL},
     "reads what is expected in its caller": {MODULE: PEEKING},
+    "mends a part and forges the rest": {MODULE: RIGHT.replace("total", "sum_of") + PEEKING.replace("price", "unused")},
     "writes the report": {MODULE: FORGED_REPORT + FAULTY},
     "rewrites the tests on disk": {
         MODULE: "import glob\nfor path in glob.glob('*/test_*'):\n    open(path, 'w')\n" + FAULTY
@@ -378,21 +383,25 @@ CHEATS: dict[str, dict[str, str | None]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cheat", CHEATS)
 def test_a_cheater_earns_nothing(world: Any, cheat: str) -> None:
     verdict = handed_in(env_of(world), {MODULE: FAULTY + "# changed\n", **CHEATS[cheat]})
     assert (verdict.reward, verdict.status) == (0.0, "wrong"), verdict.reason
 
 
+@pytest.mark.slow
 def test_what_decides_how_tests_run_does_not_break_an_honest_fix(world: Any) -> None:
     """The files of these cheaters do not count, so a right module beside them earns 1."""
     files = {path: text for cheat in CHEATS.values() for path, text in cheat.items() if path != MODULE}
     assert handed_in(env_of(world), {**files, MODULE: RIGHT}).reason == "all 5 tests pass"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "cheat",
-    ["reads what is expected in its caller", "writes the report", "equals everything", "patches reports",
+    ["reads what is expected in its caller", "mends a part and forges the rest", "writes the report",
+     "equals everything", "patches reports",
      "patches how tests run"],
 )  # fmt: skip
 def test_only_altered_tests_find_some_cheaters(world: Any, cheat: str) -> None:
@@ -413,15 +422,16 @@ class A(unittest.TestCase):
             g()
 """
     lines = source.split("\n")
-    found = [
-        [line.strip() for line in each.split("\n") if line not in lines] for each in altered(source, ("A", "test_b"))
-    ]
+    ways = list(alterations_of(source, ("A", "test_b")))
+    texts = [with_alterations(source, [way]) for way in ways]
+    found = [[line.strip() for line in text.split("\n") if line not in lines] for text in texts]
     assert found == [
         ['self.assertEqual(f(1), \'és\')'], ['self.assertEqual(f(2), "é")'], ['self.assertNotEqual(f(1), "é")'],
         ["assert (not (x))"], ["with self.assertRaises(ZeroDivisionError):"], ["raise AssertionError"],
     ]  # fmt: skip
+    assert "assertEqual(f(2), 'és')" in with_alterations(source, ways[:2])
     for nothing in ("def test_b(): pass\n", "x = (", "class A:\n    x = 1\n"):
-        assert list(altered(nothing, ("test_b",))) == []
+        assert list(alterations_of(nothing, ("test_b",))) == []
 
 
 # bad rows
@@ -478,6 +488,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", BAD)
 def test_a_bad_row_is_refused_in_one_sentence(world: Any, what: str) -> None:
     changes, message = BAD[what]
@@ -487,6 +498,7 @@ def test_a_bad_row_is_refused_in_one_sentence(world: Any, what: str) -> None:
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_folders_that_cannot_be_used_are_refused(world: Any, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="dependencies='/gone' is no folder"):
         env_of(world, dependencies="/gone")

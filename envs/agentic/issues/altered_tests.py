@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from rlvr.envs.agentic.python_syntax import parse_python
 
@@ -21,8 +21,24 @@ _METHODS.update({new: old for old, new in list(_METHODS.items())})
 _EQUAL: Final = ("Equal", "Equals")  # how the names of methods end that compare with what is expected
 
 
-def altered(source: str, names: Sequence[str]) -> Iterator[str]:
-    """The source with one test altered, in ways that are less and less like a test that somebody wrote.
+class Alteration(NamedTuple):
+    """Bytes of a source, from ``start`` to ``end``, and what stands there instead."""
+
+    start: int
+    end: int
+    text: str
+
+
+def with_alterations(source: str, alterations: Iterable[Alteration]) -> str:
+    """The source with some alterations that do not overlap."""
+    data = source.encode()
+    for start, end, text in sorted(alterations, reverse=True):
+        data = data[:start] + text.encode() + data[end:]
+    return data.decode()
+
+
+def alterations_of(source: str, names: Sequence[str]) -> Iterator[Alteration]:
+    """Ways to alter one test so that right code may fail it, less and less like a test that somebody wrote.
 
     First the constants that values are compared with are others, from the last on; then assertions and expected
     exceptions are turned round; at last the test ends with a failure.
@@ -46,14 +62,14 @@ def altered(source: str, names: Sequence[str]) -> Iterator[str]:
     compared = [part for node in nodes for each in _compared(node) for part in ast.walk(each)]
     for part in reversed(list(dict.fromkeys(compared))):
         if isinstance(part, ast.Constant) and id(part) not in inside_f and (text := _another(part.value)):
-            yield _spliced(source, part, text)
+            yield _instead(source, part, text)
     for node in nodes:
         if turned := _turned(node):
-            yield _spliced(source, turned[0], turned[1])
+            yield _instead(source, turned[0], turned[1])
     last, first = body[-1], body[0]
     if first.lineno > function.lineno:
         end = f"{ast.get_source_segment(source, last) or 'pass'}\n{' ' * first.col_offset}raise AssertionError"
-        yield _spliced(source, last, end)
+        yield _instead(source, last, end)
 
 
 def _compared(node: ast.AST) -> list[ast.expr]:
@@ -90,9 +106,8 @@ def _turned(node: ast.AST) -> tuple[ast.expr, str] | None:
     return None
 
 
-def _spliced(source: str, node: ast.stmt | ast.expr, text: str) -> str:
+def _instead(source: str, node: ast.stmt | ast.expr, text: str) -> Alteration:
     lines = source.encode().splitlines(keepends=True)
     start = sum(map(len, lines[: node.lineno - 1])) + node.col_offset
     end = sum(map(len, lines[: (node.end_lineno or node.lineno) - 1])) + (node.end_col_offset or 0)
-    whole = b"".join(lines)
-    return (whole[:start] + text.encode() + whole[end:]).decode()
+    return Alteration(start, end, text)

@@ -1,9 +1,9 @@
 """The tests of a row: its proof, and the verdict on a policy's files.
 
 The tests of a file run in a sandbox of their own that holds the policy's files and the row's own tests. They share a
-process with the code that they call, so what that process reports is checked: some tests run again with other
-expected values, by which right code fails (`altered_tests`). Who does not know the right values cannot tell which is
-which, and what reports that all passes is found out.
+process with the code that they call, so what that process reports is checked: the failing tests run again, several
+times as they are, and several times with other expected values, by which right code fails (`altered_tests`). Code that
+does not know the right values cannot tell which is which.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ import json
 import secrets
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from itertools import cycle, islice, zip_longest
 from typing import Any, Final, NamedTuple
 
-from rlvr.envs.agentic.issues.altered_tests import altered
+from rlvr.envs.agentic.issues.altered_tests import Alteration, alterations_of, with_alterations
 from rlvr.envs.agentic.issues.rows import IssueRow, NamedTest, row_files
 from rlvr.envs.agentic.repositories.workspace import ending, run
 from rlvr.envs.core.json_text import load_json
@@ -23,12 +22,11 @@ from rlvr.envs.core.tables import DataError
 from rlvr.envs.core.verdict import Verdict, correct, wrong
 from rlvr.envs.sandbox import Limits, Sandbox, shared
 
-CONTROLS: Final = 4  # runs of altered tests
-# Runs of the true tests that look like them. Code that makes its tests pass or fail by chance, pass with probability p,
+# Runs of altered tests, and of true ones that look the same. Code that lets tests pass by chance, with probability p,
 # is paid with p^3 (1-p)^4, at most 0.9 %.
-REPEATS: Final = 3
-_ALTERATIONS: Final = 4  # of one test that are tried
-_TRIES: Final = 12
+ALTERED_RUNS: Final = 4
+TRUE_RUNS: Final = 3
+_ALTERATIONS: Final = 6  # of one test that are tried
 Tree = Mapping[str, str | bytes]
 
 IN_REPOSITORY: Final = """
@@ -99,19 +97,19 @@ class TestsOfFile(NamedTuple):
     tests: tuple[NamedTest, ...]
 
 
-class Control(NamedTuple):
-    """The failing tests of a file, of which one is altered, and which."""
+class AlteredFile(NamedTuple):
+    """The failing tests of a file, its source with some of them altered, and which."""
 
     file: TestsOfFile
     source: str
-    test: str
+    tests: tuple[str, ...]
 
 
 class RowProof(NamedTuple):
-    """How the tests of a row run: by files, and which are altered."""
+    """How the tests of a row run: by files, and how they are altered."""
 
     files: tuple[TestsOfFile, ...]
-    controls: tuple[Control, ...]
+    altered: tuple[AlteredFile, ...]
 
 
 def sandbox_of(row: IssueRow) -> Sandbox:
@@ -155,13 +153,14 @@ def grade(row: IssueRow, files: Mapping[str, str]) -> Verdict:
         for test, why in _reports(row, tree, file).items():
             if why:
                 return wrong(reason=f"{test} fails: {why}"[:400])
-    for file in dict.fromkeys(control.file for control in proof.controls):
-        for _ in range(REPEATS):
+    for file, source, tests in proof.altered:
+        for _ in range(TRUE_RUNS):
             if failed := [f"{test} fails: {why}" for test, why in _reports(row, tree, file).items() if why]:
                 return wrong(reason=f"{failed[0]}, though it passed before"[:400])
-    for control in islice(cycle(proof.controls), CONTROLS):
-        if not _reports(row, {**tree, control.file.path: control.source}, control.file)[control.test]:
-            return wrong(reason="a test that right code fails is reported as passed")
+        for _ in range(ALTERED_RUNS):
+            reports = _reports(row, {**tree, file.path: source}, file)
+            if not all(reports[test] for test in tests):
+                return wrong(reason="a test that right code fails is reported as passed")
     return correct(reason=f"all {sum(len(file.tests) for file in proof.files)} tests pass")
 
 
@@ -188,32 +187,34 @@ def proof_of(row: IssueRow) -> RowProof:
                     raise DataError(f"{test.text} should fail before the patch and passes")
                 if after[test.text]:
                     raise DataError(f"{test.text} should pass with the row's patch and fails here: {after[test.text]}")
-        controls = tuple(islice(_controls(row, right, files), CONTROLS))
-        if not controls:
+        altered = tuple(each for file in files if (each := _altered(row, right, file)).tests)
+        if not altered:
             raise DataError("no test of FAIL_TO_PASS can be altered so that right code fails it, and forged results "
                             "would not be found out")  # fmt: skip
     except DataError as error:
         raise DataError(f"row {row.name}: {error}") from None
-    return RowProof(files, controls)
+    return RowProof(files, altered)
 
 
-def _controls(row: IssueRow, right: Tree, files: tuple[TestsOfFile, ...]) -> Iterator[Control]:
-    """Altered tests that right code fails: one of each test, then a second of each."""
-    pools = [
-        [Control(file, source, test.text) for source in islice(sources, _ALTERATIONS)]
-        for file in _failing(row, files)
-        for test in file.tests
-        for sources in [altered(_source(right[file.path]), test.names[file.depth :])]
-    ]
-    tries = [control for controls in zip_longest(*pools) for control in controls if control is not None]
-    for control in tries[:_TRIES]:
-        if _reports(row, {**right, control.file.path: control.source}, control.file)[control.test]:
-            yield control
-
-
-def _failing(row: IssueRow, files: tuple[TestsOfFile, ...]) -> list[TestsOfFile]:
-    """Files with the tests alone that fail at first."""
-    return [file._replace(tests=tuple(test for test in file.tests if test in row.failing)) for file in files]
+def _altered(row: IssueRow, right: Tree, file: TestsOfFile) -> AlteredFile:
+    """The failing tests of a file, altered at once, each in the first way by which right code fails it."""
+    file = file._replace(tests=tuple(test for test in file.tests if test in row.failing))
+    source = _source(right[file.path])
+    functions: dict[tuple[str, ...], list[str]] = {}
+    for test in file.tests:
+        functions.setdefault(test.names[file.depth :], []).append(test.text)
+    ways = {names: list(alterations_of(source, names)) for names in functions}
+    left = {names: [*each[: _ALTERATIONS - 1], *each[_ALTERATIONS - 1 :][-1:]] for names, each in ways.items()}
+    chosen: dict[tuple[str, ...], Alteration] = {}
+    for _ in range(_ALTERATIONS + 1):
+        chosen |= {names: each.pop(0) for names, each in left.items() if names not in chosen and each}
+        text = with_alterations(source, chosen.values())
+        reports = _reports(row, {**right, file.path: text}, file) if chosen else {}
+        failed = {names: tuple(test for test in functions[names] if reports[test]) for names in chosen}
+        if all(failed.values()):
+            return AlteredFile(file, text, tuple(test for tests in failed.values() for test in tests))
+        chosen = {names: way for names, way in chosen.items() if failed[names]}
+    return AlteredFile(file, source, ())
 
 
 def _source(content: str | bytes) -> str:
