@@ -67,25 +67,36 @@ def changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
     }
 
 
-def sentences_of(env: TextEnv, levels: int, tasks: int = 8, met: int = 3) -> tuple[str, ...]:
+def sentences_of(
+    env: TextEnv, levels: int, tasks: int = 8, met: int = 3, *, with_lines: bool = False
+) -> tuple[str, ...]:
     """What a tiny policy may read and write as one token each, for `model.words`: actions, sentences and words.
 
     Those that stand in ``met`` or more of the expert's episodes on ``tasks`` training tasks of each level.
 
     Args:
         levels: from 1 up to this one.
+        with_lines: whole lines as well, such as a row of a board, and what is said of an action out of place.
     """
-    episodes = Counter[str]()
+
+    def pieces_of(text: str) -> set[str]:
+        return {*_pieces(text), *(line for line in text.split("\n") if with_lines and line.strip())}
+
+    episodes, spoken = Counter[str](), list[str]()
     for level in range(1, levels + 1):
         for index in range(tasks):
             where = {"index": index, "level": level} | ({"split": "train"} if env.size is None else {})
             text, _ = env.reset(seed=0, options=where)
-            pieces, over = {*_pieces(text)}, False
+            pieces, over = pieces_of(text), False
             while not over:
+                if with_lines and spoken:  # another task's last action is mostly illegal here
+                    text, _, terminated, truncated, _ = env.fork().step(spoken[-1])
+                    pieces |= pieces_of(text)
                 action = env.solve()
                 text, _, terminated, truncated, _ = env.step(action)
-                pieces |= {action, *_pieces(text)}
+                pieces |= {action} | pieces_of(text)
                 over = terminated or truncated
+            spoken.append(action)
             episodes.update(pieces)
     return tuple(sorted(piece for piece, count in episodes.items() if count >= met and piece.isascii()))
 

@@ -10,8 +10,8 @@ import pytest
 from ..architecture import ROOT
 
 LEVELS = {
-    "1": {"mixed_groups": 0.5, "success": 0.3, "last_turn": 0.5, "chance": 0.1},
-    "2": {"mixed_groups": 0.04, "success": 0.0, "last_turn": 0.25, "chance": 0.1},
+    "1": {"mixed_groups": 0.5, "success": 0.3, "last_turn": 0.5},
+    "2": {"mixed_groups": 0.04, "success": 0.0, "last_turn": 0.25},
 }
 
 
@@ -50,12 +50,6 @@ def test_both_ways_of_training_get_a_seed_before_the_next_seed(dead_levels):
     assert [seed for *_, seed in order] == sorted(seed for *_, seed in order)
 
 
-def test_a_policy_whose_last_turn_is_chance_is_not_trained_on(dead_levels):
-    hopeless = {"2": LEVELS["2"] | {"last_turn": 0.15}}
-    results = {"one": {"levels": hopeless, "runs": {}}, "two": {"levels": LEVELS, "runs": {}}}
-    assert dead_levels.next_run(results)[0] == "two"
-
-
 def test_a_level_is_learned_where_the_seeds_solve_half_of_it_in_the_mean(dead_levels, monkeypatch):
     monkeypatch.setattr(dead_levels, "HELD_OUT", 10)
     runs = {"even": {"0": run(2), "1": run(7)}, "prefixes": {"0": run(4), "1": run(6)}}
@@ -63,8 +57,8 @@ def test_a_level_is_learned_where_the_seeds_solve_half_of_it_in_the_mean(dead_le
     assert dead_levels.learned(results, "even") == (0, 1)
     assert dead_levels.learned(results, "prefixes") == (1, 1)
     assert dead_levels.rows(results) == [
-        "| one | 2 | 0.04 | 0.000 | 0.25 | 0.10 | 0.00 0.45 (0.26 to 0.66) | 2 | 0.00 0.50 (0.30 to 0.70) | 2 |",
-        "| two | 2 | 0.04 | 0.000 | 0.25 | 0.10 | – | 0 | – | 0 |",
+        "| one | 2 | 0.04 | 0.000 | 0.25 | 0.00 0.45 (0.26 to 0.66) | 2 | 0.00 0.50 (0.30 to 0.70) | 2 |",
+        "| two | 2 | 0.04 | 0.000 | 0.25 | – | 0 | – | 0 |",
     ]
 
 
@@ -72,26 +66,20 @@ def test_a_level_is_learned_where_the_seeds_solve_half_of_it_in_the_mean(dead_le
 def test_a_call_measures_what_is_missing_and_the_next_goes_on(dead_levels, monkeypatch, tmp_path):
     page, results = tmp_path / "page.md", tmp_path / "results.json"
     page.write_text("\n".join(dead_levels.MARKS))
-    small = {"PAGE": page, "RESULTS": results, "GROUPS": 2, "HELD_OUT": 2, "POINTS": 2, "SEEDS": (0,), "PROMISING": -1}
-    setting = dead_levels.Setting("rlvr/Calculator-v0", 2, 2, 96, 4, 300, sentences=True, prompts=2)
-    small |= {
-        "SETTINGS": {"Calculator": setting},
-        "TRIED": {"Calculator": 2},
-        "TRIALS": {"one": {"lr": 1e-3, "steps": 1}},
-    }
+    small = {"PAGE": page, "RESULTS": results, "GROUPS": 2, "HELD_OUT": 2, "POINTS": 2, "SEEDS": (0,)}
+    small |= {"SETTINGS": {"WaterJugs": dead_levels.Setting("rlvr/WaterJugs-v0", 2, 14, 2, 1, 300)}}
     for name, value in small.items():
         monkeypatch.setattr(dead_levels, name, value)
-    monkeypatch.setitem(dead_levels.COMMON, "model", {"name": "rlvr/tiny", "hidden": 16, "layers": 1})
+    monkeypatch.setattr(dead_levels, "MODEL", {"name": "rlvr/tiny", "hidden": 16, "layers": 1})
+    monkeypatch.setitem(dead_levels.COMMON, "prompts", 2)
     monkeypatch.setattr(sys, "argv", ["dead_levels.py", "--work", str(tmp_path / "work")])
     assert dead_levels.main() == 0
     record = json.loads(results.read_text())
-    runs = record["policies"]["Calculator"]["runs"]
+    runs = record["policies"]["WaterJugs"]["runs"]
     assert {arm: list(seeds) for arm, seeds in runs.items()} == {"even": ["0"], "prefixes": ["0"]}
     assert all(seeds["0"]["curve"][-1]["tokens"] >= 300 for seeds in runs.values())
     assert runs["prefixes"]["0"]["curve"][-1]["shares"]
-    assert "Of 2 levels of 1 policies 2 are dead" in page.read_text()
-    assert "| Calculator, level 2, one | " in page.read_text()
-    for measured in ("train", "measure_trial"):
-        monkeypatch.setattr(dead_levels, measured, None)  # nothing is measured twice
+    assert "Of 2 levels of 1 settings 2 are dead" in page.read_text()
+    monkeypatch.setattr(dead_levels, "train", None)  # nothing is measured twice
     assert dead_levels.main() == 0
     assert json.loads(results.read_text()) == record
