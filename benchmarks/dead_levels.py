@@ -88,7 +88,7 @@ ARMS: dict[str, dict[str, Any]] = {
 GAIN_ALONE = 0.05
 Results = dict[str, Any]
 MODEL = {"name": "rlvr/tiny", "hidden": 96}
-NOISE = {"lr": 1e-3, "warmup_steps": 1}
+NOISE: dict[str, Any] = {"lr": 1e-3, "warmup_steps": 1}
 
 
 def env_of(setting: Setting) -> Any:
@@ -108,7 +108,10 @@ def config_of(name: str, out: Path, level: int = 0, **changes: Any) -> TrainConf
 def imitate(name: str, work: Path) -> Path:
     """The folder of the policy that has imitated the expert of all levels, and then random actions for a while."""
     setting, policy = SETTINGS[name], work / "policy"
-    phases = {"imitated": {"steps": setting.imitation}, "policy": {"random_steps": setting.noise, **NOISE}}
+    phases: dict[str, dict[str, Any]] = {
+        "imitated": {"steps": setting.imitation},
+        "policy": {"random_steps": setting.noise, **NOISE},
+    }
     model: dict[str, Any] = {}
     for phase, steps in phases.items():
         if not (work / phase / "config.json").exists():
