@@ -50,8 +50,8 @@ RANDOM_MOST, ANSWER_MOST = 0.2, 0.25
 # Games of several seats, whose first level has opponents most of whose moves are random.
 _AGAINST_RANDOM = (
     "Backgammon BattleshipDuel Breakthrough Checkers Chess Clues ConnectFourDuel DotsAndBoxes Goofspiel Hex LiarsDice "
-    "Mancala NimDuel Othello Pig PigTable PriceNegotiation ShareNegotiation TabooTeams TicTacToeDuel UltimateTicTacToe "
-    "WildTicTacToe WordChain"
+    "Mancala NimDuel Othello Pig PigTable PriceNegotiation ShareNegotiation Stratego TabooTeams TicTacToeDuel "
+    "UltimateTicTacToe WildTicTacToe WordChain"
 ).split()
 _WITH_HABITS = "Blotto Chicken MatchingPennies PrisonersDilemma RockPaperScissors StagHunt".split()
 # Where random play earns more, and why that is left so.

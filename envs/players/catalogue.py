@@ -23,6 +23,7 @@ GAMES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "LiarsDiceTable": ("dice:LiarsDice", {"seats": 4}),
     "Backgammon": ("backgammon:Backgammon", {}),
     "Coup": ("coup:Coup", {}),
+    "Stratego": ("stratego:Stratego", {}),
     "Pig": ("dice:Pig", {}),
     "PigTable": ("dice:Pig", {"seats": 4}),
     "TicTacToeDuel": ("line_games:TicTacToeDuel", {}),

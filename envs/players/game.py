@@ -46,7 +46,8 @@ class SeatGame(Generic[S]):
         version: counts changes after which earlier matches can no longer be compared with new ones.
         nouns: words that a move may have besides, without another meaning.
         opening: random moves of both sides before a single-agent task begins, fewest and most.
-        level_bots: the bots of all other seats on each level, where those of other games make a constant move good.
+        level_bots: the bots of all other seats on each level, where those of other games make a constant move good or
+            there are not three levels.
         default_rounds: how often a single-agent task plays the game, where luck decides one round.
         reward: what a single-agent task pays by default: ``outcome``, ``payoff`` or ``expected``.
         stake: the return of a round that counts as all: given away (``move_values``) it leaves no reward.
@@ -92,6 +93,10 @@ class SeatGame(Generic[S]):
         """The state before the first move or draw."""
         state: S = self.first_state
         return state
+
+    def on_level(self, level: int) -> SeatGame[S]:
+        """The game that a task of a level begins, where the levels differ in more than bots: this one plays it on."""
+        return self
 
     def actors(self, state: S) -> tuple[int, ...]:
         """Who moves now: one seat, several that move at once, ``(CHANCE,)``, or nobody when the game is over."""

@@ -64,7 +64,8 @@ class AsSingleAgent(Task[SeatEpisode]):
     Levels 1 to 3: the others move at random, play half of their moves well, or play them all well; where more than two
     teams play, a quarter of them on level 2 and half of them on level 3. Seats of the policy's own team, and others
     that it relies on, play well on level 1; a tenth of their moves is random on level 2, and a fifth on level 3. A game
-    without an expert has level 1 alone, on which all other seats move at random.
+    without an expert has level 1 alone, on which all other seats move at random. Stratego has five levels, with
+    boards of their own.
 
     Observation: the rules, the seat's view and its legal moves; then what others did, the view and the moves.
     Actions: a legal move, boxed or alone.
@@ -130,6 +131,8 @@ class AsSingleAgent(Task[SeatEpisode]):
         self.opponents = tuple(opponents) if opponents is not None else None
         if not self.game.has_expert:
             self.levels = 1  # the others move at random
+        elif self.game.level_bots:
+            self.levels = len(self.game.level_bots)
         self.asks = self.describe(game)
 
     @staticmethod
@@ -153,7 +156,7 @@ class AsSingleAgent(Task[SeatEpisode]):
         return f"AsSingleAgent {self.game.name}"
 
     def turns(self, level: int) -> int:
-        return self.game.decisions + self.referee.tries - 1
+        return self.game.on_level(level).decisions + self.referee.tries - 1
 
     def start(self, rng: random.Random, level: int) -> SeatEpisode:
         seats = self.game.seats
@@ -166,10 +169,9 @@ class AsSingleAgent(Task[SeatEpisode]):
             # At once: else an episode in which the policy moves first is void, and no error.
             if is_language_model(name):
                 self._needs_rollout(name)
+        referee = Referee(self.game.on_level(level), self.referee.tries)
         for _ in range(DRAWS):
-            match = self._opened(
-                self.referee.begin(f"{rng.getrandbits(64):016x}"), rng.randint(*self.game.opening), rng
-            )
+            match = self._opened(referee.begin(f"{rng.getrandbits(64):016x}"), rng.randint(*self.game.opening), rng)
             episode = self.advanced(SeatEpisode(match, seat, opponents))
             if self.referee.to_move(episode.match):
                 return episode

@@ -34,11 +34,15 @@ LEARNT = {
     "GuideAndWalker": lambda state, seat: (state.at == state.goal, seat and state.seen),
     "HiddenRoles": lambda state, seat: (state.missions, seat in state.spies and state.spies),
     "Taboo": lambda state, seat: state.finished,
+    "Stratego": lambda state, seat: (
+        (state.marks, state.lost, state.news, state.winner),
+        [cell for cell, mark in zip(state.cells, state.marks, strict=True) if mark == "k"],
+    ),
 }
 HIDES = {
     "KuhnPoker", "LeducPoker", "NoLimitHoldem", "LiarsDice", "LiarsDiceTable", "BattleshipDuel", "SealedAuction",
     "VickreyAuction", "PriceNegotiation", "ShareNegotiation", "HanabiSmall", "GuideAndWalker", "Clues", "Debate",
-    "UserAndAgent", "HiddenRoles", "Taboo", "TabooTeams", "Coup",
+    "UserAndAgent", "HiddenRoles", "Taboo", "TabooTeams", "Coup", "Stratego",
 }  # fmt: skip
 
 

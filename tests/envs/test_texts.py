@@ -73,6 +73,7 @@ NONE_THERE = {
     # words of six languages
     "an before a consonant": {"Instructions"},
     "a blank before a mark": {"Instructions"},
+    "two blanks": {"Stratego"},  # between the cells of a board, which have two signs
     "a word twice": {"RushHour", "Sokoban", "WordSearch"},
     "a value for itself": {"BitOperations"},
     "two marks": {
