@@ -28,7 +28,7 @@ from rlvr.envs.players.rounds import Rounds
 from rlvr.envs.players.single import AsSingleAgent
 
 ROOT = Path(__file__).parents[2]
-UNMEASURED = {"rlvr/Chess-v0", "rlvr/Stratego-v0"}  # hundreds of matches, of which many are long
+UNMEASURED = {"rlvr/Chess-v0", "rlvr/Stratego-v0"}  # hundreds of long matches: over eight CPU-minutes an id
 PAID = ("KuhnPoker", "LeducPoker", "SealedAuction", "VickreyAuction")
 
 
