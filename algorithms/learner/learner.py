@@ -289,6 +289,7 @@ class Learner:
         ids = torch.zeros(*padded.ids.shape, top, dtype=torch.long)  # [B, T, K]
         logprobs = torch.zeros(*padded.ids.shape, top + 1)  # [B, T, K + 1]
         with torch.no_grad():
+            # every process makes all of them, as sharded weights want the same passes of each
             for indices, micro in padded.micro_batches(self.micro_batch_tokens, **layout):
                 micro = micro.to(self.device)
                 scores = score(micro.ids, micro.mask, self.temperature, top=top)

@@ -16,12 +16,15 @@ from rlvr.envs.agentic.issues.proofs import IN_REPOSITORY, grade, limits_of, pro
 from rlvr.envs.agentic.issues.rows import SOURCE, Folders, IssueRow, RowFiles, read_row, row_files
 from rlvr.envs.agentic.repositories import pages, workspace
 from rlvr.envs.agentic.repositories.editing import (
+    Edits,
     FileTask,
     changes_between,
+    edits_between,
     lines_that_differ,
     patch_of,
     patched_by,
     tools_with,
+    with_edits,
 )
 from rlvr.envs.core.seeding import digest_of_texts
 from rlvr.envs.core.tables import DataError, has_rows, load_rows
@@ -46,10 +49,10 @@ os._exit(int(code))
 
 
 class RowWorld(NamedTuple):
-    """A row, and what the policy has changed: a text by path, None for a file that is gone."""
+    """A row, and what the policy has changed."""
 
     row: IssueRow
-    edits: tuple[tuple[str, str | None], ...] = ()
+    edits: Edits = ()
 
     @property
     def bounds(self) -> workspace.Bounds:
@@ -62,15 +65,11 @@ class RowWorld(NamedTuple):
 
     def files(self) -> dict[str, str]:
         """The files as they are now."""
-        files: dict[str, str | None] = {**self.given().texts, **dict(self.edits)}
-        return {path: text for path, text in files.items() if text is not None}
+        return with_edits(self.given().texts, self.edits)
 
     def with_files(self, files: dict[str, str]) -> RowWorld:
         """The world with these files."""
-        given = self.given().texts
-        edits: dict[str, str | None] = {path: text for path, text in files.items() if given.get(path) != text}
-        edits |= dict.fromkeys(path for path in given if path not in files)
-        return self._replace(edits=tuple(sorted(edits.items())))
+        return self._replace(edits=edits_between(self.given().texts, files))
 
 
 @lru_cache(maxsize=4)

@@ -35,6 +35,20 @@ class FileWorld(Protocol):
 
 
 W = TypeVar("W", bound=FileWorld)
+Edits = tuple[tuple[str, str | None], ...]  # a text by path, None for a file that is gone
+
+
+def with_edits(given: Mapping[str, str], edits: Edits) -> dict[str, str]:
+    """Files after edits."""
+    files: dict[str, str | None] = {**given, **dict(edits)}
+    return {path: text for path, text in files.items() if text is not None}
+
+
+def edits_between(given: Mapping[str, str], files: Mapping[str, str]) -> Edits:
+    """The edits that make files of those that were given."""
+    edits: dict[str, str | None] = {path: text for path, text in files.items() if given.get(path) != text}
+    edits |= dict.fromkeys(path for path in given if path not in files)
+    return tuple(sorted(edits.items()))
 
 
 def list_files(world: FileWorld, folder: str = ".") -> str:

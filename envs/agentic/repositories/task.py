@@ -9,7 +9,16 @@ from itertools import count
 from typing import ClassVar, Final, NamedTuple
 
 from rlvr.envs.agentic.repositories import pages, workspace
-from rlvr.envs.agentic.repositories.editing import FileTask, lines_that_differ, patch_of, patched_by, tools_with
+from rlvr.envs.agentic.repositories.editing import (
+    Edits,
+    FileTask,
+    edits_between,
+    lines_that_differ,
+    patch_of,
+    patched_by,
+    tools_with,
+    with_edits,
+)
 from rlvr.envs.agentic.repositories.features import repository_without_feature
 from rlvr.envs.agentic.repositories.installed import checked_packages, installed_repository
 from rlvr.envs.agentic.repositories.repository import SIZES, Fault, Repository, repository, split_of_seed, with_faults
@@ -25,7 +34,7 @@ _LIST: Final = 40  # files that the first observation names
 
 
 class RepoWorld(NamedTuple):
-    """A repository by level and seed, and what the policy has changed: a text by path, None for a file that is gone.
+    """A repository by level and seed, and what the policy has changed.
 
     ``work`` is what is asked for, ``repair`` or ``feature``; ``packages`` the installed distributions that it is drawn
     from, none for composed packages.
@@ -33,7 +42,7 @@ class RepoWorld(NamedTuple):
 
     level: int
     seed: int
-    edits: tuple[tuple[str, str | None], ...] = ()
+    edits: Edits = ()
     work: str = "repair"
     packages: tuple[str, ...] = ()
 
@@ -50,15 +59,11 @@ class RepoWorld(NamedTuple):
 
     def files(self) -> dict[str, str]:
         """The files as they are now."""
-        files: dict[str, str | None] = {**self.repository().files, **dict(self.edits)}
-        return {path: text for path, text in files.items() if text is not None}
+        return with_edits(self.repository().files, self.edits)
 
     def with_files(self, files: dict[str, str]) -> RepoWorld:
         """The world with these files."""
-        given = self.repository().files
-        edits: dict[str, str | None] = {path: text for path, text in files.items() if given.get(path) != text}
-        edits |= dict.fromkeys(path for path in given if path not in files)
-        return self._replace(edits=tuple(sorted(edits.items())))
+        return self._replace(edits=edits_between(self.repository().files, files))
 
 
 def run_tests(world: RepoWorld, names: str = "") -> str:
