@@ -45,6 +45,7 @@ from whole_runs import Silent
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "learned_worlds.json"
+CONSTANTS = ROOT / "benchmarks" / "results" / "constants.json"  # of `benchmarks/constants.py`
 PAGE = ROOT / "docs" / "real_models.md"
 MARKS = ("<!-- learned worlds -->", "<!-- end of learned worlds -->")
 SEEDS = (0, 1, 2)
@@ -74,7 +75,8 @@ class World(NamedTuple):
 
 WORLDS = {
     "SetCover": World("rlvr/SetCover-v0", "tasks", {}, 900, 160, 12, batch=32, rewards=40, prompts=24, direct=True),
-    "CodeRepair": World("rlvr/CodeRepair-v0", "sequences of operations", {}, 500, 480, 100, rewards=0),
+    "CodeTests": World("rlvr/CodeTests-v0", "sequences of operations", {}, 2000, 640, 112, rewards=0, mined=1600),
+    "CodeRepair": World("rlvr/CodeRepair-v0", "sequences of operations", {}, 1800, 720, 112, rewards=0, mined=1600),
 }
 
 
@@ -268,13 +270,16 @@ def share(figures: Sequence[float]) -> str:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """A line for each seed of each world."""
+    """A line for each seed of each world; random play and the best fixed answer stand in its first."""
     lines = [
-        "| world, and what is held out | demonstrations | seed | untrained | imitated, greedy | sampled "
-        "| after rewards, greedy | sampled | train split, greedy | CPU s |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| world, and what is held out | random | one answer | demonstrations | seed | untrained | imitated, greedy "
+        "| sampled | after rewards, greedy | sampled | train split, greedy | CPU s |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
+    unlearned = json.loads(CONSTANTS.read_text(encoding="utf-8"))["rows"]
     for name, world in WORLDS.items():
+        first = unlearned[world.id][0]  # of level 1
+        without = [f"{first[way]:.2f}".replace("0.", ".") for way in ("random", "constant")]
         own = [row for row in rows if row["world"] == name]
         for number, row in enumerate(own):
             last = row.get("rewarded", {})
@@ -282,7 +287,8 @@ def table(rows: Sequence[Row]) -> str:
             cells = [share(each) for each in figures]
             cells += [share(last[way]) if last else "not tried" for way in ("greedy", "sampled")]
             cells += [f"{(last or row['imitated'])['train'][0]:.2f}".replace("0.", "."), f"{row['cpu_seconds']:,}"]
-            labels = ["", ""] if number else [f"{name}: {world.held_out}", f"{world.imitation * world.batch:,}"]
+            labels = [f"{name}: {world.held_out}", *without, f"{world.imitation * world.batch:,}"]
+            labels = [""] * len(labels) if number else labels
             lines.append(f"| {' | '.join([*labels, str(row['seed']), *cells])} |")
     return "\n".join(lines)
 
