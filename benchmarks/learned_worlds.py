@@ -5,9 +5,9 @@
     python benchmarks/learned_worlds.py --table               # the table alone
 
 Each policy has words of its own: the phrases that return in the expert's transcripts of training tasks are a token
-each, so that an episode is short. It imitates the expert on the training split, then is rewarded there. Success is that
-of tasks of the test split, with intervals of 95 %, played greedily along the way, greedily and sampled where a phase
-ends. What is finished stands in the JSON; a run that was cut short begins again.
+each, so that an episode is short. It imitates the expert on the training split, then is rewarded there, unless
+``rewards`` is 0. Success is that of tasks of the test split, with intervals of 95 %, played greedily along the way,
+greedily and sampled where a phase ends. What is finished stands in the JSON; a run that was cut short begins again.
 """
 
 from __future__ import annotations
