@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import ClassVar, Final, NamedTuple
 
-from rlvr.envs.agentic.research.history import WorldKey
+from rlvr.envs.agentic.research.history import WorldKey, history
 from rlvr.envs.agentic.research.library import DOUBTED, Fact, StatedFact, catalogue, sources, written
 from rlvr.envs.agentic.research.questions import LEVELS, ResearchQuestion, question
 from rlvr.envs.core.seeding import split_of, stream
@@ -71,12 +71,12 @@ class ResearchWorld(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def asked(key: ResearchKey) -> ResearchQuestion:
-    """The question of a task: one that the calls suffice for."""
+    """The question of a task: one that the calls suffice for, and whose documents the search lists."""
     level, world = LEVELS[key.level - 1], key.world
     rng = random.Random(stream("rlvr/Research-v0", "question", *key).getrandbits(64))
     while True:
         drawn = question(world, level, rng)
-        if len(steps(world, drawn)) + 3 <= level.calls:
+        if len(steps(world, drawn)) + 3 <= level.calls and _listed(world, drawn):
             return drawn
 
 
@@ -110,13 +110,21 @@ def steps(key: WorldKey, asked: ResearchQuestion) -> list[Call]:
             calls.extend(Call("read", {"title": title, "part": n}) for n in range(read.get(title, 0) + 1, last + 1))
             read[title] = max(last, read.get(title, 0))
 
+    facts: list[Fact] = []
+    told = asked.words
     for fact in (*asked.facts, *((asked.missing,) if asked.missing else ())):
+        if fact[0] == "pages" and (publisher := history(key).books[str(fact[1])].publisher) not in told:
+            facts.append(("publisher", fact[1]))  # whose catalogue says it
+            told += publisher
+        facts.append(fact)
+        told += "".join(written(key, title).states[fact].value for title in sources(key, fact)[:1])
+    for fact in facts:
         name = str(fact[1])
         titles = sources(key, fact) or (name,)
         if fact in disputes and fact[0] in DOUBTED:
             look(name, (name,), fact)
             accounts = [account.title for account in disputes[fact]]
-            look(f"{name} letter Courier", accounts, fact, limit=12)
+            look(_accounts_of(fact), accounts, fact, limit=12)
         elif fact[0] == "pen":
             look(f"pen name {written(key, name).states[fact].value}", (name,), fact, limit=12)
         else:
@@ -131,6 +139,27 @@ def index(key: WorldKey) -> Index:
     return Index([Document(title, f"{title}. {title}.\n{written(key, title).text}") for title in catalogue(key).titles])
 
 
+def _found(key: WorldKey, query: str, limit: int) -> list[Document]:
+    known = index(key)
+    named = known.by_title.get(query.strip())
+    return [*([named] if named else []), *(each for each in known.search(query, limit) if each is not named)][:limit]
+
+
+def _listed(key: WorldKey, asked: ResearchQuestion) -> bool:
+    """Whether a search lists all accounts that differ on what is asked: a long one that hardly names it is left out."""
+    disputes = catalogue(key).disputes
+    return all(
+        {account.title for account in disputes[fact]} <= {each.title for each in _found(key, _accounts_of(fact), 12)}
+        for fact in asked.facts
+        if fact in disputes and fact[0] in DOUBTED
+    )
+
+
+def _accounts_of(fact: Fact) -> str:
+    """What a person searches for, who wants to know what letters and newspapers say."""
+    return f"{fact[1]} letter Courier"
+
+
 def search(world: ResearchWorld, query: str, limit: int = 6) -> str:
     """Search the documents; gives the titles of the best, each with its sentence that fits best.
 
@@ -140,9 +169,7 @@ def search(world: ResearchWorld, query: str, limit: int = 6) -> str:
     """
     if not 1 <= limit <= 12:
         raise ToolError("limit must be from 1 to 12")
-    known = index(world.key.world)
-    named = known.by_title.get(query.strip())
-    found = [*([named] if named else []), *(each for each in known.search(query, limit) if each is not named)][:limit]
+    found = _found(world.key.world, query, limit)
     if not found:
         return "nothing was found"
     words = set(_WORD.findall(query.lower()))
