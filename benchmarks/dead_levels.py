@@ -6,10 +6,10 @@
 
 A small policy imitates the expert of an id on all of its levels, and then random actions for a few steps: it has the
 skill, but plays so loosely that a long episode fails. A level is dead where fewer than 5 % of its groups of eight hold
-both outcomes then; a policy that leaves no level dead is a control. Two ways of training go on from there until as many
-tokens went through the model, those of prompts and prefixes included: levels drawn evenly, and levels drawn by signal
-behind expert prefixes. Success is that of held-out tasks without a prefix. What is finished stands in the JSON, and the
-next call goes on.
+both outcomes then; where none is, all are followed as a control. Two ways of training go on from there on the dead
+levels alone, until as many tokens went through the model, those of prompts and prefixes included: levels drawn evenly,
+and levels drawn by signal behind expert prefixes. Success is that of held-out tasks without a prefix. What is finished
+stands in the JSON, and the next call goes on.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from rlvr.algorithms.sampling.collect import TaskOrder
 from rlvr.algorithms.sampling.prefixes import ExpertPrefixes
 from rlvr.algorithms.train.run import Trainer
 from rlvr.algorithms.train.state import save_policy
+from rlvr.envs.curriculum.controllers import RateSampler, SignalSampler
 
 sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
 
@@ -54,23 +55,25 @@ HELD_OUT, POINTS = 32, 4  # tasks of an evaluation, evaluations of a run
 
 
 class Setting(NamedTuple):
-    """What is measured under one name: an id, and what is set for it."""
+    """What is measured under one name."""
 
     id: str
-    levels: int
-    max_turns: int | None  # of every level; None: the id's own
+    levels: int  # that are imitated: from 1 up to this one
+    max_turns: int  # of every level
+    max_length: int  # of an episode, in tokens
     imitation: int  # steps of 16 demonstrations of the expert
     noise: int  # steps of 16 episodes of random actions after them
     tokens: int  # of a run
-    alone: int = 0  # the level that is measured and trained on; 0: all
 
 
 SETTINGS = {
-    f"WaterJugs, noise {noise}": Setting("rlvr/WaterJugs-v0", 5, 14, 250, noise, 500_000) for noise in (14, 22)
-} | {
-    f"WaterJugs, noise {noise}, level {level} alone": Setting("rlvr/WaterJugs-v0", 5, 14, 250, noise, 250_000, level)
-    for noise, levels in ((8, (4,)), (22, (2, 3, 4, 5)))
-    for level in levels
+    "WaterJugs": Setting("rlvr/WaterJugs-v0", 5, 14, 600, 250, 22, 1_000_000),
+    "PegJump": Setting("rlvr/PegJump-v0", 5, 14, 1200, 600, 5, 1_000_000),
+    "RushHour": Setting("rlvr/RushHour-v0", 3, 10, 900, 500, 10, 1_000_000),
+    "Nim": Setting("rlvr/Nim-v0", 5, 26, 900, 600, 10, 1_000_000),
+    "LandmarkNavigation": Setting("rlvr/LandmarkNavigation-v0", 5, 60, 900, 250, 10, 1_000_000),
+    "Thermostat": Setting("rlvr/Thermostat-v0", 5, 16, 900, 250, 20, 1_000_000),
+    "HanoiGame": Setting("rlvr/HanoiGame-v0", 3, 36, 1200, 600, 20, 1_000_000),
 }
 COMMON: dict[str, Any] = {
     "algorithm": "grpo",
@@ -78,14 +81,10 @@ COMMON: dict[str, Any] = {
     "prompts": 8,
     "group_size": GROUP,
     "steps": 10_000,  # a run ends by its tokens
-    "learner": {"lr": 1e-3, "minibatches": 2, "share_prompts": True},
-    "sampling": {"max_new_tokens": 4, "max_length": 600},
+    "selection": {"filters": ["zero_gradient"]},  # a group without signal costs its sampling alone
+    "learner": {"lr": 4e-4, "minibatches": 2, "share_prompts": True},
 }
-ARMS: dict[str, dict[str, Any]] = {
-    "even": {"curriculum": {"kind": "by_rate", "floor": 1.0}},  # 1 - rate counts as 1 everywhere
-    "prefixes": {"curriculum": {"kind": "by_signal"}, "prefix": {"share": 0.9, "gain": 0.15}},
-}
-GAIN_ALONE = 0.05
+ARMS: dict[str, dict[str, Any]] = {"even": {}, "prefixes": {"prefix": {"share": 0.9, "gain": 0.1}}}
 Results = dict[str, Any]
 MODEL = {"name": "rlvr/tiny", "hidden": 96}
 NOISE: dict[str, Any] = {"lr": 1e-3, "warmup_steps": 1}
@@ -96,13 +95,15 @@ def env_of(setting: Setting) -> Any:
     return gym.make(setting.id, max_turns=setting.max_turns).unwrapped
 
 
-def config_of(name: str, out: Path, level: int = 0, **changes: Any) -> TrainConfig:
-    """The config of a run of an id, on one level or all."""
+def config_of(name: str, out: Path, **changes: Any) -> TrainConfig:
+    """The config of a run of an id."""
     setting = SETTINGS[name]
-    limit = {"max_turns": setting.max_turns} if setting.max_turns else {}
-    env = {"id": setting.id, "level": level or setting.levels, "system": False, "timeout": None, "settings": limit}
+    limit = {"max_turns": setting.max_turns}
+    env = {"id": setting.id, "level": setting.levels, "system": False, "timeout": None, "settings": limit}
+    sampling = {"max_new_tokens": 4, "max_length": setting.max_length}
     words = sentences_of(env_of(setting), setting.levels, tasks=60, with_lines=True)
-    return load_config({**COMMON, "env": env, "model": {**MODEL, "words": words}, "out": str(out), **changes})
+    model = {**MODEL, "words": words}
+    return load_config({**COMMON, "env": env, "sampling": sampling, "model": model, "out": str(out), **changes})
 
 
 def imitate(name: str, work: Path) -> Path:
@@ -154,8 +155,7 @@ def measure_levels(name: str, work: Path) -> dict[str, dict[str, float]]:
     model = {"name": str(imitate(name, work))}
     shutil.rmtree(work / "levels", ignore_errors=True)
     run = Trainer(config_of(name, work / "levels", model=model, prefix={"share": 1.0}), Silent())
-    alone, count = SETTINGS[name].alone, SETTINGS[name].levels
-    levels = [alone] if alone else range(1, count + 1)
+    levels = range(1, SETTINGS[name].levels + 1)
     try:
         run.prepare()
         played = play_levels(run, levels, GROUPS, "train", GROUP)
@@ -174,20 +174,19 @@ def measure_levels(name: str, work: Path) -> dict[str, dict[str, float]]:
 
 
 def train(name: str, arm: str, seed: int, levels: Sequence[int], work: Path) -> dict[str, Any]:
-    """One run up to its tokens: at `POINTS` points the successes on these levels, and the shares of prefixes."""
+    """One run on these levels up to its tokens: at `POINTS` points the successes, and the shares of prefixes."""
     policy, budget = imitate(name, work), SETTINGS[name].tokens
     cpu, out = time.process_time(), work / "run"
     shutil.rmtree(out, ignore_errors=True)  # what an interrupted call left
-    changes = {**ARMS[arm]}
-    if alone := SETTINGS[name].alone:
-        del changes["curriculum"]
-        if "prefix" in changes:  # all groups of a step move one share
-            changes["prefix"] = {**changes["prefix"], "gain": GAIN_ALONE}
-    run = Trainer(config_of(name, out, alone, **changes, model={"name": str(policy)}, seed=seed), Silent())
+    run = Trainer(config_of(name, out, **ARMS[arm], model={"name": str(policy)}, seed=seed), Silent())
     tokens = 0
     curve: list[dict[str, Any]] = []
     try:
         run.prepare()
+        # a config draws from all levels up to one, here from these; evenly where 1 - rate counts as 1 everywhere
+        by_signal = run.collector.prefixes is not None
+        draws = SignalSampler(levels, group=GROUP, seed=seed) if by_signal else RateSampler(levels, floor=1.0, seed=seed)
+        run.collector.pool.curriculum = draws
         while tokens < budget:
             sample = run.collect()
             tokens += sum(len(episode.tokens) for episode in sample.collected.played)

@@ -67,7 +67,7 @@ def test_a_call_measures_what_is_missing_and_the_next_goes_on(dead_levels, monke
     page, results = tmp_path / "page.md", tmp_path / "results.json"
     page.write_text("\n".join(dead_levels.MARKS))
     small = {"PAGE": page, "RESULTS": results, "GROUPS": 2, "HELD_OUT": 2, "POINTS": 2, "SEEDS": (0,)}
-    small |= {"SETTINGS": {"WaterJugs": dead_levels.Setting("rlvr/WaterJugs-v0", 2, 14, 2, 1, 300)}}
+    small |= {"SETTINGS": {"WaterJugs": dead_levels.Setting("rlvr/WaterJugs-v0", 2, 14, 600, 2, 1, 300)}}
     for name, value in small.items():
         monkeypatch.setattr(dead_levels, name, value)
     monkeypatch.setattr(dead_levels, "MODEL", {"name": "rlvr/tiny", "hidden": 16, "layers": 1})
