@@ -184,9 +184,10 @@ def train(name: str, arm: str, seed: int, levels: Sequence[int], work: Path) -> 
     try:
         run.prepare()
         # a config draws from all levels up to one, here from these; evenly where 1 - rate counts as 1 everywhere
-        by_signal = run.collector.prefixes is not None
-        draws = SignalSampler(levels, group=GROUP, seed=seed) if by_signal else RateSampler(levels, floor=1.0, seed=seed)
-        run.collector.pool.curriculum = draws
+        if run.collector.prefixes is None:
+            run.collector.pool.curriculum = RateSampler(levels, floor=1.0, seed=seed)
+        else:
+            run.collector.pool.curriculum = SignalSampler(levels, group=GROUP, seed=seed)
         while tokens < budget:
             sample = run.collect()
             tokens += sum(len(episode.tokens) for episode in sample.collected.played)
