@@ -111,13 +111,13 @@ def steps(key: WorldKey, asked: ResearchQuestion) -> list[Call]:
             read[title] = max(last, read.get(title, 0))
 
     facts: list[Fact] = []
-    told = asked.words
+    seen = asked.words
     for fact in (*asked.facts, *((asked.missing,) if asked.missing else ())):
-        if fact[0] == "pages" and (publisher := history(key).books[str(fact[1])].publisher) not in told:
+        if fact[0] == "pages" and (publisher := history(key).books[str(fact[1])].publisher) not in seen:
             facts.append(("publisher", fact[1]))  # whose catalogue says it
-            told += publisher
+            seen += publisher
         facts.append(fact)
-        told += "".join(written(key, title).states[fact].value for title in sources(key, fact)[:1])
+        seen += "".join(written(key, title).states[fact].value for title in sources(key, fact)[:1])
     for fact in facts:
         name = str(fact[1])
         titles = sources(key, fact) or (name,)
