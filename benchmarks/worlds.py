@@ -1,6 +1,6 @@
 """The agent worlds: what their experts earn, and what scripted cheaters do.
 
-    python benchmarks/worlds.py [--ids rlvr/SQL-v0 …] [--seeds 50] [--cheats 10] [--out benchmarks/results]
+    python benchmarks/worlds.py [--ids rlvr/SQL-v0 …] [--seeds 200] [--cheats 10] [--out benchmarks/results]
 
 Every level of every world is played by its expert with so many seeds, and by each cheater (`cheaters.py`) with some.
 The exit status is 1 if an expert fails or a cheater is paid. ``--ids`` measures these again and keeps the other rows.
@@ -94,7 +94,7 @@ def page(record: dict[str, Any]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ids", nargs="+", choices=list(WORLDS), default=list(WORLDS))
-    parser.add_argument("--seeds", type=int, default=50)
+    parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--cheats", type=int, default=10)
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
