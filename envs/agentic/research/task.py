@@ -111,7 +111,7 @@ def steps(key: WorldKey, asked: ResearchQuestion) -> list[Call]:
             read[title] = max(last, read.get(title, 0))
 
     facts: list[Fact] = []
-    seen = asked.words
+    seen = asked.words  # and the values found so far
     for fact in (*asked.facts, *((asked.missing,) if asked.missing else ())):
         if fact[0] == "pages" and (publisher := history(key).books[str(fact[1])].publisher) not in seen:
             facts.append(("publisher", fact[1]))  # whose catalogue says it
