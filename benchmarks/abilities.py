@@ -73,11 +73,11 @@ POLICY: Policy
 class Policy:
     """The model that is measured, with its tokenizer."""
 
-    def __init__(self, name: str, device: str, chat_template: str) -> None:
+    def __init__(self, name: str, device: str, chat_template: str, dtype: str) -> None:
         from rlvr.agents.models.tiny import load_policy
 
         self.name = name
-        self.model, self.tokenizer = load_policy(name, device=device, chat_template=chat_template)
+        self.model, self.tokenizer = load_policy(name, dtype=dtype, device=device, chat_template=chat_template)
         self.renderer = self.agent(self.model, 1).renderer
 
     def agent(self, model: Any, max_new_tokens: int) -> Any:
@@ -175,7 +175,7 @@ def measure(policy: Policy, expert: Row, stage: str, options: argparse.Namespace
     }
     row: Row = {name: expert[name] for name in ("id", "family", "level")} | {"stage": stage}
     row |= {"episodes": len(episodes), "tasks": tasks, **{name: round(value, 4) for name, value in shares.items()}}
-    row |= {"max_new_tokens": expert["max_new_tokens"], **facts, "device": options.device}
+    row |= {"max_new_tokens": expert["max_new_tokens"], **facts, "device": options.device, "dtype": options.dtype}
     row |= {"model": Path(policy.name).name, "chat_template": options.chat_template or "own"}
     return row | {"cpu_seconds": round(time.process_time() - started, 1)}, episodes
 
@@ -331,7 +331,7 @@ def start_worker(options: argparse.Namespace) -> None:
         import torch
 
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // options.workers))
-    OPTIONS, POLICY = options, Policy(options.model, options.device, options.chat_template)
+    OPTIONS, POLICY = options, Policy(options.model, options.device, options.chat_template, options.dtype)
 
 
 def expert_job(env_id: str, level: int) -> Row | None:
@@ -354,6 +354,7 @@ def main() -> int:
     parser.add_argument("--model", default=str(ROOT / "models" / "smollm2"), help="folder, or name on the hub")
     parser.add_argument("--chat-template", default="", help="in place of the tokenizer's own, as model.chat_template")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", default="float32", help="of the weights")
     parser.add_argument("--workers", type=int, default=1, help="processes, each with the model")
     parser.add_argument("--ids", nargs="+", default=[], help="ids, or their names; all without")
     parser.add_argument("--levels", nargs="+", type=int, default=[1])
