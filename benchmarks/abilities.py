@@ -113,6 +113,12 @@ class Policy:
         return model.merge_and_unload(), facts
 
 
+def called(model: str) -> str:
+    """What rows call a model: its folder's name, or its run's."""
+    path = Path(model)
+    return path.parent.name if path.name == "policy" else path.name
+
+
 def expert_row(policy: Policy, env_id: str, level: int) -> Row:
     """What the expert's episodes take in tokens of this model; ``why_not`` where the model cannot play."""
     task = gym.make(env_id).unwrapped.task
@@ -176,7 +182,7 @@ def measure(policy: Policy, expert: Row, stage: str, options: argparse.Namespace
     row: Row = {name: expert[name] for name in ("id", "family", "level")} | {"stage": stage}
     row |= {"episodes": len(episodes), "tasks": tasks, **{name: round(value, 4) for name, value in shares.items()}}
     row |= {"max_new_tokens": expert["max_new_tokens"], **facts, "device": options.device, "dtype": options.dtype}
-    row |= {"model": Path(policy.name).name, "chat_template": options.chat_template or "own"}
+    row |= {"model": called(policy.name), "chat_template": options.chat_template or "own"}
     return row | {"cpu_seconds": round(time.process_time() - started, 1)}, episodes
 
 
@@ -282,7 +288,7 @@ class Measurements:
     """What is missing of the asked rows, measured by processes that each hold the model."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        self.options, self.name = options, Path(options.model).name
+        self.options, self.name = options, called(options.model)
         self.asked = [*itertools.product(ids(options.ids), options.levels)]
         self.rows = [row for row in read(options.out) if row["model"] == self.name]
         self.experts = {(row["id"], row["level"]): row for row in self.rows if row["stage"] == "expert"}
@@ -335,7 +341,7 @@ def start_worker(options: argparse.Namespace) -> None:
 
 
 def expert_job(env_id: str, level: int) -> Row | None:
-    return None if time.time() > OPTIONS.end else expert_row(POLICY, env_id, level) | {"model": Path(POLICY.name).name}
+    return None if time.time() > OPTIONS.end else expert_row(POLICY, env_id, level) | {"model": called(POLICY.name)}
 
 
 def stage_job(expert: Row, stage: str) -> Row | None:
