@@ -73,11 +73,11 @@ POLICY: Policy
 class Policy:
     """The model that is measured, with its tokenizer."""
 
-    def __init__(self, name: str, device: str, chat_template: str, dtype: str) -> None:
+    def __init__(self, name: str, device: str, chat_template: str) -> None:
         from rlvr.agents.models.tiny import load_policy
 
         self.name = name
-        self.model, self.tokenizer = load_policy(name, dtype=dtype, device=device, chat_template=chat_template)
+        self.model, self.tokenizer = load_policy(name, device=device, chat_template=chat_template)
         self.renderer = self.agent(self.model, 1).renderer
 
     def agent(self, model: Any, max_new_tokens: int) -> Any:
@@ -111,12 +111,6 @@ class Policy:
         warm_start(learner, self.renderer, play, requests, settings, lambda *step: losses.append(step[2]["loss"]))
         facts = {"steps": steps, "batch_size": batch_size, "lr": rate, "rank": RANK, "loss": round(losses[-1], 4)}
         return model.merge_and_unload(), facts
-
-
-def called(model: str) -> str:
-    """What rows call a model: its folder's name, or its run's."""
-    path = Path(model)
-    return path.parent.name if path.name == "policy" else path.name
 
 
 def expert_row(policy: Policy, env_id: str, level: int) -> Row:
@@ -181,8 +175,8 @@ def measure(policy: Policy, expert: Row, stage: str, options: argparse.Namespace
     }
     row: Row = {name: expert[name] for name in ("id", "family", "level")} | {"stage": stage}
     row |= {"episodes": len(episodes), "tasks": tasks, **{name: round(value, 4) for name, value in shares.items()}}
-    row |= {"max_new_tokens": expert["max_new_tokens"], **facts, "device": options.device, "dtype": options.dtype}
-    row |= {"model": called(policy.name), "chat_template": options.chat_template or "own"}
+    row |= {"max_new_tokens": expert["max_new_tokens"], **facts, "device": options.device}
+    row |= {"model": Path(policy.name).name, "chat_template": options.chat_template or "own"}
     return row | {"cpu_seconds": round(time.process_time() - started, 1)}, episodes
 
 
@@ -288,7 +282,7 @@ class Measurements:
     """What is missing of the asked rows, measured by processes that each hold the model."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        self.options, self.name = options, called(options.model)
+        self.options, self.name = options, Path(options.model).name
         self.asked = [*itertools.product(ids(options.ids), options.levels)]
         self.rows = [row for row in read(options.out) if row["model"] == self.name]
         self.experts = {(row["id"], row["level"]): row for row in self.rows if row["stage"] == "expert"}
@@ -337,11 +331,11 @@ def start_worker(options: argparse.Namespace) -> None:
         import torch
 
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // options.workers))
-    OPTIONS, POLICY = options, Policy(options.model, options.device, options.chat_template, options.dtype)
+    OPTIONS, POLICY = options, Policy(options.model, options.device, options.chat_template)
 
 
 def expert_job(env_id: str, level: int) -> Row | None:
-    return None if time.time() > OPTIONS.end else expert_row(POLICY, env_id, level) | {"model": called(POLICY.name)}
+    return None if time.time() > OPTIONS.end else expert_row(POLICY, env_id, level) | {"model": Path(POLICY.name).name}
 
 
 def stage_job(expert: Row, stage: str) -> Row | None:
@@ -360,7 +354,6 @@ def main() -> int:
     parser.add_argument("--model", default=str(ROOT / "models" / "smollm2"), help="folder, or name on the hub")
     parser.add_argument("--chat-template", default="", help="in place of the tokenizer's own, as model.chat_template")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--dtype", default="float32", help="of the weights")
     parser.add_argument("--workers", type=int, default=1, help="processes, each with the model")
     parser.add_argument("--ids", nargs="+", default=[], help="ids, or their names; all without")
     parser.add_argument("--levels", nargs="+", type=int, default=[1])
