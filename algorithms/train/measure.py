@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from rlvr.algorithms.config import TrainConfig
 from rlvr.algorithms.runs.run_folder import Clock
 from rlvr.algorithms.sampling.collect import TaskOrder
 from rlvr.algorithms.train.run import Trainer
-from rlvr.algorithms.train.warm_start import demonstrations
+from rlvr.algorithms.train.warm_start import next_demonstrations
 
 STEPS = 2  # that are taken of each kind; the first does not count
 
@@ -152,12 +153,11 @@ def _warm_steps(trainer: Trainer, clock: Clock) -> tuple[Seconds, float]:
     order = TaskOrder(trainer.rollout.env.unwrapped, "train", config.seed)
     optimiser = trainer.learner.new_optimiser(lambda _: 0.0, betas=config.learner.betas)
     size = config.warm_start.batch_size
-    for step in range(STEPS):
+    requests = (order.request(index, group=index, salt="demonstration") for index in count())
+    play = trainer.rollout_of(ExpertAgent(), config.env.split, bots=True)
+    for _ in range(STEPS):
         _read(clock)
-        asked = [order.request(step * size + index, group=index, salt="demonstration") for index in range(size)]
-        sequences = demonstrations(
-            trainer.rollout_of(ExpertAgent(), config.env.split, bots=True), trainer.renderer, asked
-        )
+        sequences = next_demonstrations(play, trainer.renderer, requests, size)
         trainer.learner.imitate(sequences, optimiser)
         seconds = _read(clock)
         tokens = sum(sequence.sampled for sequence in sequences) / len(sequences)

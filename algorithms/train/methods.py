@@ -139,9 +139,8 @@ class Imitation(Method):
             for e in collected.episodes
             if e.sample == 0  # one demonstration a task, not one a member of its group
         ]
-        if not requests:
-            return {}
-        return self.learner.imitate(self.demonstrate(requests), optimiser)
+        sequences = self.demonstrate(requests) if requests else []
+        return self.learner.imitate(sequences, optimiser) if sequences else {}  # chance may fail every expert
 
 
 @dataclass

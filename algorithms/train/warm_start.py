@@ -19,6 +19,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from rlvr.agents.conversation import Agent, TokenSequence
 from rlvr.agents.episode import RolloutRequest
@@ -30,6 +31,8 @@ from rlvr.algorithms.config.rates import chosen
 from rlvr.algorithms.learner.learner import Learner
 from rlvr.algorithms.learner.optimiser import schedule
 from rlvr.envs.players.single import game_task
+
+MOST_FAILURES = 64  # demonstrations in a row that may fail
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ def warm_start(
         on_step: told the phase's name, the step (from 0, over all phases) and its metrics.
 
     Raises:
-        ValueError: the expert's demonstrations do not succeed.
+        ValueError: of so many demonstrations in a row none succeeds.
     """
     done = 0
     for phase in phases(settings):
@@ -78,10 +81,27 @@ def warm_start(
         rate = schedule(chosen(phase.lr), settings.warmup_steps, phase.steps, decay=True)
         optimiser = learner.new_optimiser(rate, betas=(0.9, 0.98))
         for _ in range(phase.steps):
-            asked = [next(requests) for _ in range(settings.batch_size)]
-            sequences = demonstrations(play, renderer, asked, failed=phase.random or is_game_of_several(play))
+            sequences = next_demonstrations(play, renderer, requests, settings.batch_size, failed=phase.random)
             on_step(phase.name, done, learner.imitate(sequences, optimiser))
             done += 1
+
+
+def next_demonstrations(
+    play: Rollout, renderer: Renderer, requests: Iterator[RolloutRequest], size: int, *, failed: bool = False
+) -> list[TokenSequence]:
+    """Demonstrate the next ``size`` requests, and as many again while none of them succeeds: chance may fail an expert.
+
+    Args:
+        failed: as in `demonstrations`, which games of several seats always keep.
+
+    Raises:
+        ValueError: none of `MOST_FAILURES` succeeded, or the environment has no expert.
+    """
+    for _ in range(max(1, MOST_FAILURES // size)):
+        asked = list(islice(requests, size))
+        if sequences := demonstrations(play, renderer, asked, failed=failed or is_game_of_several(play)):
+            return sequences
+    raise ValueError(f"no demonstration of {play.env_id} succeeded: its expert cannot warm a policy up")
 
 
 def is_game_of_several(play: Rollout) -> bool:
@@ -98,7 +118,7 @@ def demonstrations(
         failed: keep valid episodes that did not succeed, too.
 
     Raises:
-        ValueError: none succeeded, or the environment has no expert.
+        ValueError: the environment has no expert.
     """
     try:
         episodes = play(requests)
@@ -112,8 +132,6 @@ def demonstrations(
             opening = len(episode.opening())
             ids, mask = renderer.render_demonstration(episode.messages(), episode.tools, opening)
             sequences.append(TokenSequence(ids, mask, [0.0] * len(ids)))  # nobody sampled them: no log-prob
-    if not sequences:
-        raise ValueError(f"no demonstration of {play.env_id} succeeded: its expert cannot warm a policy up")
     return sequences
 
 

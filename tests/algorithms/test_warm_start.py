@@ -12,7 +12,7 @@ from rlvr.agents.rendering import Renderer
 from rlvr.algorithms.config import WarmStartSection
 from rlvr.algorithms.learner.learner import Learner
 from rlvr.algorithms.recipe.presets import PRESETS
-from rlvr.algorithms.train.warm_start import demonstrations, phases, warm_start
+from rlvr.algorithms.train.warm_start import demonstrations, next_demonstrations, phases, warm_start
 
 from .runs import CALCULATOR, GUESS
 
@@ -50,22 +50,32 @@ def test_worked_examples_are_not_imitated(renderer: Renderer):
         assert all(turn["content"] in renderer.tokenizer.decode(sequence.ids) for turn in episode.examples)
 
 
+class FallibleExpert(ExpertAgent):
+    """Is wrong on every third task."""
+
+    def _action(self, conversation):
+        wrong = int(conversation.key.split("/")[5]) % 3 == 0
+        return "\\boxed{no}" if wrong else super()._action(conversation)
+
+
 def test_only_successes_are_imitated(renderer: Renderer):
-    class Expert(ExpertAgent):
-        """Is wrong on every third task."""
-
-        def _action(self, conversation):
-            wrong = int(conversation.key.split("/")[5]) % 3 == 0
-            return "\\boxed{no}" if wrong else super()._action(conversation)
-
-    play = Rollout(CALCULATOR, Expert(), use_system=False)
+    play = Rollout(CALCULATOR, FallibleExpert(), use_system=False)
     assert [episode.success for episode in play(requests(6))] == [False, True, True] * 2
     assert len(demonstrations(play, renderer, requests(6))) == 4
 
 
+def test_a_step_without_a_success_asks_for_more(renderer: Renderer):
+    play, tasks = Rollout(CALCULATOR, FallibleExpert(), use_system=False), iter(requests(4))
+    second = demonstrations(play, renderer, requests(2)[1:])
+    assert next_demonstrations(play, renderer, tasks, 1) == second, "the first task is lost"
+    assert [task.index for task in tasks] == [2, 3]
+
+
 def test_an_expert_that_never_succeeds_is_an_error(renderer: Renderer):
+    play = Rollout(CALCULATOR, ConstantAgent("no"))
+    assert demonstrations(play, renderer, requests(3)) == []
     with pytest.raises(ValueError, match=f"no demonstration of {CALCULATOR} succeeded"):
-        demonstrations(Rollout(CALCULATOR, ConstantAgent("no")), renderer, requests(3))
+        next_demonstrations(play, renderer, iter(requests(100)), 3)
 
 
 def test_the_mixed_phase_jumps_to_the_answer_as_often_as_asked(renderer: Renderer):
