@@ -61,7 +61,6 @@ class World(NamedTuple):
 
     id: str
     held_out: str
-    settings: Row
     imitation: int  # steps
     max_length: int
     max_new_tokens: int
@@ -74,14 +73,14 @@ class World(NamedTuple):
 
 
 WORLDS = {
-    "SetCover": World("rlvr/SetCover-v0", "tasks", {}, 900, 160, 12, batch=32, rewards=40, prompts=24, direct=True),
-    "CodeTests": World("rlvr/CodeTests-v0", "sequences of operations", {}, 2000, 640, 112, rewards=0, mined=1600),
-    "CodeRepair": World("rlvr/CodeRepair-v0", "sequences of operations", {}, 1800, 720, 112, rewards=0, mined=1600),
+    "SetCover": World("rlvr/SetCover-v0", "tasks", 900, 160, 12, batch=32, rewards=40, prompts=24, direct=True),
+    "CodeTests": World("rlvr/CodeTests-v0", "sequences of operations", 2000, 640, 112, rewards=0, mined=1600),
+    "CodeRepair": World("rlvr/CodeRepair-v0", "sequences of operations", 1800, 720, 112, rewards=0, mined=1600),
 }
 
 
 def environment(world: World) -> TextEnv:
-    env: TextEnv = gym.make(world.id, level=1, split="train", **world.settings).unwrapped
+    env: TextEnv = gym.make(world.id, level=1, split="train").unwrapped
     return env
 
 
@@ -134,7 +133,7 @@ def settings_of(world: World) -> Row:
     env = environment(world)
     texts = [text for index in range(world.mined) for text in demonstration(world, env, index)]
     return {
-        "env": {"id": world.id, "system": False, "settings": world.settings},
+        "env": {"id": world.id, "system": False},
         "sampling": {"max_new_tokens": world.max_new_tokens, "max_length": world.max_length},
         "warm_start": {"steps": world.imitation, "batch_size": world.batch, "lr": LR},
         "algorithm": "dr_grpo",
