@@ -2,12 +2,13 @@
 
     python -m venv trl && trl/bin/pip install "trl==1.16.*"     # an environment of its own, with the torch of this one
     python benchmarks/trl_step.py --trl trl/bin/python          # about half an hour on one core
+    python benchmarks/trl_step.py --trl trl/bin/python --model models/smollm2 --sides ours TRL  # with real weights
 
-Both sides load one model of random weights, draw 8 replies to each of 8 prompts of 64 tokens, 128 tokens each (no
-token ends a reply, so that both make 8,192), earn a reward that is a function of the tokens, and take a step of AdamW.
-A side is a process of its own with one thread; it takes a step when it is asked to, in turns with the others, after one
-step that does not count (`--warm-up`). Time is CPU time of the process, memory its peak above what it held once the
-model was loaded.
+Both sides load one model of random weights, or the one that is named, draw 8 replies to each of 8 prompts of 64 tokens,
+128 tokens each (no token ends a reply, so that both make 8,192), earn a reward that is a function of the tokens, and
+take a step of AdamW. A side is a process of its own with one thread; it takes a step when it is asked to, in turns with
+the others, after one step that does not count (`--warm-up`). Time is CPU time of the process, memory its peak above
+what it held once the model was loaded.
 
 TRL runs as it is configured by default (layers recomputed in the backward pass), and without that; with all
 sequences at once, and 16 at a time. Ours takes micro-batches of 1,536 tokens, the 8 replies to a prompt, which is
@@ -66,10 +67,9 @@ def prompt_ids(step: int, vocabulary: int) -> list[list[int]]:
 
 
 def make_model(folder: Path, vocabulary: int) -> None:
-    """A Qwen3 of 6M parameters and its embeddings, whose token number i is the word wi."""
+    """A Qwen3 of 6M parameters and its embeddings, in a folder."""
     import torch
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+    from transformers import Qwen3Config, Qwen3ForCausalLM
 
     torch.manual_seed(0)
     config = Qwen3Config(
@@ -77,7 +77,26 @@ def make_model(folder: Path, vocabulary: int) -> None:
         num_key_value_heads=4, head_dim=32, max_position_embeddings=1024, tie_word_embeddings=True, pad_token_id=0,
         eos_token_id=None, bos_token_id=None,
     )  # fmt: skip
-    model = Qwen3ForCausalLM(config)
+    save(Qwen3ForCausalLM(config), folder)
+
+
+def copy_model(source: Path, folder: Path) -> None:
+    """A model of another folder, whose replies no token ends."""
+    from transformers import AutoModelForCausalLM
+
+    model: Any = AutoModelForCausalLM.from_pretrained(source, dtype="float32")
+    for config in (model.config, model.generation_config):
+        config.bos_token_id = config.eos_token_id = None
+        config.pad_token_id = 0
+    save(model, folder)
+
+
+def save(model: Any, folder: Path) -> None:
+    """With a tokenizer whose token number i is the word wi."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    vocabulary = model.config.vocab_size
     words = Tokenizer(models.WordLevel({f"w{token}": token for token in range(vocabulary)}, unk_token="w0"))
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, pad_token="w0")
@@ -257,15 +276,19 @@ class Side:
         self.child.wait()
 
 
-def race(vocabulary: int, rounds: int, warm_up: int, trl: str, names: list[str]) -> list[Table]:
-    """Every side's steps, in turns."""
+def race(model: int | Path, rounds: int, warm_up: int, trl: str, names: list[str]) -> list[Table]:
+    """Every side's steps, in turns, with random weights of so many tokens or with a model."""
+    size = model.name if isinstance(model, Path) else f"vocabulary {model:,}"
     tables = {
-        kl: make_tables(f"vocabulary {vocabulary:,}{', with a KL term' if kl else ''}", first)
+        kl: make_tables(f"{size}{', with a KL term' if kl else ''}", first)
         for kl in (False, True)
         for first in [name for name in names if bool(SIDES[name]["beta"]) == kl][:1]
     }
     with tempfile.TemporaryDirectory() as folder:
-        make_model(Path(folder), vocabulary)
+        if isinstance(model, Path):
+            copy_model(model, Path(folder))
+        else:
+            make_model(Path(folder), model)
         sides = {
             name: Side(
                 trl if name.startswith("TRL") else sys.executable,
@@ -277,7 +300,7 @@ def race(vocabulary: int, rounds: int, warm_up: int, trl: str, names: list[str])
             for number in range(warm_up + rounds):
                 for name, side in sides.items():
                     record = side.step()
-                    print(f"vocabulary {vocabulary}, {name}: {record}", file=sys.stderr, flush=True)
+                    print(f"{size}, {name}: {record}", file=sys.stderr, flush=True)
                     if number < warm_up:  # modules are loaded, memory is taken for the first time
                         continue
                     side_tables = tables[bool(SIDES[name]["beta"])]
@@ -292,7 +315,7 @@ def race(vocabulary: int, rounds: int, warm_up: int, trl: str, names: list[str])
 
 
 def make_tables(size: str, base: str) -> dict[str, Table]:
-    """The figures of one vocabulary and loss, compared with the side ``base``."""
+    """The figures of one model and loss, compared with the side ``base``."""
     unit = "completion tokens per CPU-second"
     return {
         "step": Table(f"A step, {size}", unit, base),
@@ -308,6 +331,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="steps of each side that count")
     parser.add_argument("--warm-up", type=int, default=1, help="steps of each side before those")
     parser.add_argument("--vocabularies", type=int, nargs="+", default=[32_000, 100])
+    parser.add_argument("--model", type=Path, help="folder of a model, in place of the random weights")
     parser.add_argument("--sides", nargs="+", default=list(SIDES), choices=list(SIDES), metavar="SIDE")
     parser.add_argument("--note", default="", help="what else was so when this was measured; stands on the page")
     parser.add_argument("--side", help=argparse.SUPPRESS)
@@ -328,9 +352,10 @@ def main() -> None:
         **({"note": arguments.note} if arguments.note else {}),
     }
     tables: list[Table] = []
-    for vocabulary in arguments.vocabularies:
-        tables += race(vocabulary, arguments.rounds, arguments.warm_up, arguments.trl, arguments.sides)
-        write_results("trl_step", tables, facts, arguments.out)  # what there is, should the next be stopped
+    for model in [arguments.model] if arguments.model else arguments.vocabularies:
+        tables += race(model, arguments.rounds, arguments.warm_up, arguments.trl, arguments.sides)
+        name = f"trl_step_{arguments.model.name}" if arguments.model else "trl_step"
+        write_results(name, tables, facts, arguments.out)  # what there is, should the next be stopped
 
 
 def versions(python: str) -> dict[str, str]:
