@@ -45,6 +45,11 @@ class Phase:
     shortcut_share: float
     random: bool = False
 
+    @property
+    def player(self) -> Agent:
+        """Who demonstrates."""
+        return RandomAgent() if self.random else ExpertAgent(shortcut_share=self.shortcut_share)
+
 
 def phases(settings: WarmStartSection) -> tuple[Phase, ...]:
     return (
@@ -77,7 +82,7 @@ def warm_start(
         if not phase.steps:
             continue
         # moments of AdamW do not outlive a phase: the second has other data and another rate
-        play = rollout(RandomAgent() if phase.random else ExpertAgent(shortcut_share=phase.shortcut_share))
+        play = rollout(phase.player)
         rate = schedule(chosen(phase.lr), settings.warmup_steps, phase.steps, decay=True)
         optimiser = learner.new_optimiser(rate, betas=(0.9, 0.98))
         for _ in range(phase.steps):
