@@ -140,6 +140,11 @@ def _policy(run: Path, config: TrainConfig, episode: Episode) -> Iterator[str]:
         yield "weight       0 on every token: its advantage is 0, and nothing else in the loss acts on it"
         yield from _plain_table(run, episode)
         return
+    if preset.divergence != "sampled":
+        yield f"loss         {preset.formula}   ({preset.arxiv})"
+        yield "weight       of no token alone: each place has the gradient of all the tokens that it compares"
+        yield from _plain_table(run, episode)
+        return
     inputs, new, denominators = rebuilt(preset, episode)
     parts = policy_terms(new, inputs, preset)
     yield f"loss         {preset.formula}   ({preset.arxiv})"

@@ -15,6 +15,7 @@ from rlvr.algorithms.core.sequences import count_denominators
 from rlvr.algorithms.learner.scoring import score_sequences
 from rlvr.algorithms.losses.kl import divergence
 from rlvr.algorithms.recipe.presets import PRESETS
+from rlvr.algorithms.runs.explain import explain
 from rlvr.algorithms.train.run import Trainer
 from rlvr.envs.core.verdict import Verdict
 
@@ -174,6 +175,9 @@ def test_a_run_by_divergence_resumes_to_the_same_bytes(tmp_path, monkeypatch):
     Trainer(small(tmp_path / "whole", **changes), Callback()).run()
     stop_and_resume(tmp_path / "broken", 1, monkeypatch, **changes)
     assert differences(tmp_path / "whole", tmp_path / "broken") == []
+    text = explain(tmp_path / "whole", "0")
+    assert "reverse_kl of the teacher and the policy over 20 tokens" in text
+    assert "weight       of no token alone" in text
 
 
 @pytest.mark.parametrize(
