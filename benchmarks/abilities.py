@@ -59,11 +59,11 @@ HEADING = "\n## What a real model can do\n"
 INTRODUCTION = f"""{HEADING}
 `python benchmarks/abilities.py`: held-out tasks at temperature 1, {GROUP} samples of each. *zero-shot*: the model as it
 is; *two-shot*: behind two of the expert's episodes, as turns; *imitation*: after steps on the expert's demonstrations,
-by LoRA, each id from the model as it is. Success has its 95 % interval, in which the samples of one task are one
-cluster: with few tasks it is wide. *limit*: tokens that a reply may take, half as many again as the longest of
-{DEMONSTRATIONS} of the expert's, and at least {LEAST_REPLY}. The last columns are percent, of the three stages in turn:
-groups of {GROUP} whose rewards *differ*, replies that were not read (*unread*) or were *cut* at the limit, and
-*invalid* episodes.
+by LoRA, each id from the model as it is; *shown* is how many demonstrations. Success has its 95 % interval, in which
+the samples of one task are one cluster: with few tasks it is wide. *limit*: tokens that a reply may take, half as many
+again as the longest of {DEMONSTRATIONS} of the expert's, and at least {LEAST_REPLY}. The last columns are percent, of
+the three stages in turn: groups of {GROUP} whose rewards *differ*, replies that were not read (*unread*) or were *cut*
+at the limit, and *invalid* episodes.
 """
 Row = dict[str, Any]
 OPTIONS: argparse.Namespace  # of a worker
@@ -73,11 +73,17 @@ POLICY: Policy
 class Policy:
     """The model that is measured, with its tokenizer."""
 
-    def __init__(self, name: str, device: str, chat_template: str) -> None:
+    def __init__(self, options: argparse.Namespace) -> None:
         from rlvr.agents.models.tiny import load_policy
 
-        self.name = name
-        self.model, self.tokenizer = load_policy(name, device=device, chat_template=chat_template)
+        self.name, self.compiled = options.model, options.compile
+        self.model, self.tokenizer = load_policy(
+            options.model,
+            dtype=options.dtype,
+            device=options.device,
+            attention=options.attention,
+            chat_template=options.chat_template,
+        )
         self.renderer = self.agent(self.model, 1).renderer
 
     def agent(self, model: Any, max_new_tokens: int) -> Any:
@@ -99,7 +105,7 @@ class Policy:
         rate = rates_for(self.name, RANK).warm_start
         model = add_adapters(copy.deepcopy(self.model), RANK)
         pad_id, length = self.tokenizer.pad_token_id or 0, model.config.max_position_embeddings
-        learner = Learner(model, PRESETS["dr_grpo"], pad_id=pad_id, max_length=length)
+        learner = Learner(model, PRESETS["dr_grpo"], pad_id=pad_id, max_length=length, compiled=self.compiled)
         settings = WarmStartSection(steps=steps, batch_size=batch_size, lr=rate, warmup_steps=steps // 5)
 
         def play(player: Any) -> Rollout:
@@ -175,7 +181,7 @@ def measure(policy: Policy, expert: Row, stage: str, options: argparse.Namespace
     }
     row: Row = {name: expert[name] for name in ("id", "family", "level")} | {"stage": stage}
     row |= {"episodes": len(episodes), "tasks": tasks, **{name: round(value, 4) for name, value in shares.items()}}
-    row |= {"max_new_tokens": expert["max_new_tokens"], **facts, "device": options.device}
+    row |= {"max_new_tokens": expert["max_new_tokens"], **facts, "device": options.device, "dtype": options.dtype}
     row |= {"model": Path(policy.name).name, "chat_template": options.chat_template or "own"}
     return row | {"cpu_seconds": round(time.process_time() - started, 1)}, episodes
 
@@ -219,16 +225,19 @@ def model_table(model: str, rows: Sequence[Row]) -> str:
     counts = Counter(row["stage"] for row in rows if row["level"] == 1)
     played = ", ".join(f"{counts[stage]} {stage}" for stage in STAGES)
     sizes = sorted({f"{row['episodes']} episodes of {row['tasks']} tasks" for row in rows})
-    facts = {(row["steps"], row["batch_size"], row["rank"], row["lr"]) for row in rows if row["stage"] == "imitation"}
-    steps = [f"{n} steps of {size} demonstrations, rank {rank}, rate {rate:g}" for n, size, rank, rate in sorted(facts)]
+    imitated = [row for row in rows if row["stage"] == "imitation"]
+    facts = {(row["steps"], row["rank"], row["lr"], row.get("dtype", "float32")) for row in imitated}
+    steps = [f"{n} steps in {dtype}, rank {rank}, rate {rate:g}" for n, rank, rate, dtype in sorted(facts)]
     lines = [
         f"\n**{model}**: of {len(ids([]))} ids at level 1, {played}; the others were not run. A cell is "
         f"{' or '.join(sizes)}. Imitation: {'; '.join(steps) or 'not run'}.\n",
-        "| id | level | zero-shot | two-shot | imitation | limit | differ | unread | cut | invalid |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| id | level | zero-shot | two-shot | imitation | shown | limit | differ | unread | cut | invalid |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for (env_id, level), stages in sorted(by_level.items()):
         cells = [env_id, str(level), *(interval(stages.get(stage)) for stage in STAGES)]
+        taught = stages.get("imitation")
+        cells.append(str(taught["steps"] * taught["batch_size"]) if taught else "–")
         cells.append(str(max(row["max_new_tokens"] for row in stages.values())))
         for name in ("varied", "unread", "cut", "invalid"):
             cells.append(", ".join(f"{100 * stages[s][name]:.0f}" if s in stages else "–" for s in STAGES))
@@ -316,7 +325,9 @@ class Measurements:
             try:
                 row = future.result()
             except Exception as error:  # of one row: its data set, a package, a program; the others are measured
-                print(f"{waiting[future]}: {str(error)[:160]}", file=sys.stderr, flush=True)
+                of, rest = waiting[future]  # an id and a level, or an expert's row and a stage
+                name = f"{of['id']}, level {of['level']}" if isinstance(of, dict) else of
+                print(f"{name}, {rest}: {str(error)[:160]}", file=sys.stderr, flush=True)
                 self.failed = True
                 continue
             if row is not None:
@@ -331,7 +342,7 @@ def start_worker(options: argparse.Namespace) -> None:
         import torch
 
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // options.workers))
-    OPTIONS, POLICY = options, Policy(options.model, options.device, options.chat_template)
+    OPTIONS, POLICY = options, Policy(options)
 
 
 def expert_job(env_id: str, level: int) -> Row | None:
@@ -354,6 +365,9 @@ def main() -> int:
     parser.add_argument("--model", default=str(ROOT / "models" / "smollm2"), help="folder, or name on the hub")
     parser.add_argument("--chat-template", default="", help="in place of the tokenizer's own, as model.chat_template")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", default="float32", help="of the weights")
+    parser.add_argument("--attention", default="auto", help="as model.attention")
+    parser.add_argument("--compile", action="store_true", help="the layers, for imitation, as learner.compile")
     parser.add_argument("--workers", type=int, default=1, help="processes, each with the model")
     parser.add_argument("--ids", nargs="+", default=[], help="ids, or their names; all without")
     parser.add_argument("--levels", nargs="+", type=int, default=[1])
