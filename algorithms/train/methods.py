@@ -37,6 +37,7 @@ from rlvr.algorithms.recipe.all_algorithms import ALGORITHMS
 from rlvr.algorithms.recipe.objectives import Objective
 from rlvr.algorithms.sampling.collect import Collected
 from rlvr.algorithms.train.policy_gradient import Method, Metrics, PolicyGradient
+from rlvr.algorithms.train.warm_start import MOST_FAILURES
 from rlvr.envs import TextEnv
 
 PAIR_LOSSES: dict[str, Callable[..., Any]] = {"dpo": dpo_loss, "ln_dpo": ln_dpo_loss, "simpo": simpo_loss}
@@ -131,16 +132,24 @@ class Imitation(Method):
 
     learner: Learner
     demonstrate: Callable[[list[RolloutRequest]], list[TokenSequence]]
+    failures: int = 0  # demonstrations since one succeeded
 
     def update(self, collected: Collected, optimiser: Optimiser) -> Metrics:
-        """One demonstration a task: only the first member of each group asks for it."""
+        """One demonstration a task: only the first member of each group asks for it. Without a success no step.
+
+        Raises:
+            ValueError: none of `MOST_FAILURES` in a row succeeded.
+        """
         requests = [
             RolloutRequest(e.seed, e.index, e.split, e.level, e.group, e.sample, "demonstration")
             for e in collected.episodes
             if e.sample == 0  # one demonstration a task, not one a member of its group
         ]
         sequences = self.demonstrate(requests) if requests else []
-        return self.learner.imitate(sequences, optimiser) if sequences else {}  # chance may fail every expert
+        self.failures = 0 if sequences else self.failures + len(requests)
+        if self.failures >= MOST_FAILURES:
+            raise ValueError(f"none of {self.failures} demonstrations in a row succeeded: nothing can be imitated")
+        return self.learner.imitate(sequences, optimiser) if sequences else {}
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +13,7 @@ from rlvr.agents.rendering import Renderer
 from rlvr.algorithms.config import WarmStartSection
 from rlvr.algorithms.learner.learner import Learner
 from rlvr.algorithms.recipe.presets import PRESETS
+from rlvr.algorithms.train.methods import Imitation
 from rlvr.algorithms.train.warm_start import demonstrations, next_demonstrations, phases, warm_start
 
 from .runs import CALCULATOR, GUESS
@@ -76,6 +78,22 @@ def test_an_expert_that_never_succeeds_is_an_error(renderer: Renderer):
     assert demonstrations(play, renderer, requests(3)) == []
     with pytest.raises(ValueError, match=f"no demonstration of {CALCULATOR} succeeded"):
         next_demonstrations(play, renderer, iter(requests(100)), 3)
+
+
+def test_fine_tuning_waits_for_a_success_but_not_for_ever():
+    class Learner:
+        def imitate(self, sequences, optimiser):
+            return {"loss": len(sequences)}
+
+    shown: list[list[str]] = [[], ["one"], *[[]] * 8]
+    method = Imitation(Learner(), lambda requests: shown.pop(0))
+    step = SimpleNamespace(episodes=Rollout(CALCULATOR, ConstantAgent("no"))(requests(8)))
+    assert method.update(step, None) == {}
+    assert method.update(step, None) == {"loss": 1}
+    for _ in range(7):
+        assert method.update(step, None) == {}
+    with pytest.raises(ValueError, match="none of 64 demonstrations in a row succeeded"):
+        method.update(step, None)
 
 
 def test_the_mixed_phase_jumps_to_the_answer_as_often_as_asked(renderer: Renderer):
