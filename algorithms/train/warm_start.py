@@ -75,7 +75,7 @@ def warm_start(
         on_step: told the phase's name, the step (from 0, over all phases) and its metrics.
 
     Raises:
-        ValueError: of so many demonstrations in a row none succeeds.
+        ValueError: as `next_demonstrations` does.
     """
     done = 0
     for phase in phases(settings):
@@ -100,9 +100,9 @@ def next_demonstrations(
         failed: as in `demonstrations`, which games of several seats always keep.
 
     Raises:
-        ValueError: none of `MOST_FAILURES` succeeded, or the environment has no expert.
+        ValueError: none of `MOST_FAILURES` or more succeeded, or the environment has no expert.
     """
-    for _ in range(max(1, MOST_FAILURES // size)):
+    for _ in range(math.ceil(MOST_FAILURES / size)):
         asked = list(islice(requests, size))
         if sequences := demonstrations(play, renderer, asked, failed=failed or is_game_of_several(play)):
             return sequences
