@@ -101,6 +101,8 @@ class Policy:
         from rlvr.algorithms.train.backends import add_adapters
         from rlvr.algorithms.train.warm_start import warm_start
 
+        if self.compiled:
+            torch.compiler.reset()  # what was compiled for the last id holds its weights
         torch.manual_seed(SEED)  # of the adapters
         rate = rates_for(self.name, RANK).warm_start
         model = add_adapters(copy.deepcopy(self.model), RANK)
