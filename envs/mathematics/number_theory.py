@@ -14,7 +14,7 @@ from struct import unpack
 
 from rlvr.envs.mathematics import counting_workings
 from rlvr.envs.mathematics.common import NumberList, linear, lines, listed, polynomial
-from rlvr.envs.tasks.questions import ExactAnswerTask, Question, explained
+from rlvr.envs.tasks.questions import ExactAnswerTask, Question, explained, whole_numbers
 from rlvr.envs.tasks.wording import counted, in_a_row, often, times
 
 _TIMES = re.compile(r"\s*(?:\\(?:times|cdot)(?![A-Za-z])|[*\u00d7\u00b7\u22c5])\s*")
@@ -129,13 +129,14 @@ class PrimeFactors(NumberList):
         return Question(text + "divides, separated by commas.", tuple(factors))
 
     def check(self, question: Question, answer: str) -> str | None:
-        """As of any list of numbers; a product such as ``12 = 2^2 * 3`` is its factors."""
+        """How many primes there are is not said, so another count is wrong; ``12 = 2^2 * 3`` is its factors."""
         number = str(prod(question.answer))
         sides = [side.strip() for side in answer.split("=")]
         text = answer.strip()
         if len(sides) == 2 and number in sides:
             text = sides[1] if sides[0] == number else sides[0]
-        return super().check(question, _factors(text) or answer)
+        primes = whole_numbers(_factors(text) or answer)
+        return None if tuple(primes) == tuple(question.answer) else "wrong primes"
 
     def explain(self, state: Question) -> str:
         """Tries the primes in ascending order."""

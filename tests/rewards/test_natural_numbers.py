@@ -281,6 +281,12 @@ def test_a_product_is_its_prime_factors() -> None:
         assert not paid(task, gold, text), text
 
 
+@pytest.mark.parametrize("text", ["2, 7, 29", "4 × 7 × 29", "2, 2, 7, 29, 29", "812"])
+def test_another_number_of_primes_is_read_and_wrong(text: str) -> None:
+    question = Question("Write 812 as a product of primes.", (2, 2, 7, 29))
+    assert PrimeFactors().judge(question, f"\\boxed{{{text}}}").status == "wrong"
+
+
 LINES = ["Answer:\n{}", "**Answer:**\n{}", "Answer:\n\n{}", "The answer is:\n```\n{}\n```", "Answer: ```text\n{}\n```",
          "Answer: {}", "#### {}", "**Answer: {}**", "Final answer:\n```\n{}\n```\nIt fits.", "The answer is `{}`.",
          "Answer:\n{}\n\nEvery row was checked."]  # fmt: skip
